@@ -1,0 +1,144 @@
+"""Multi-head attention: every position reads from the positions it may see."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange, repeat
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from tfcourse.config import ModelConfig
+
+Rotation = Callable[[Tensor], Tensor]
+
+
+class LayerCache(Protocol):
+    """The keys and values of one layer's earlier positions (see `generation.KVCache`)."""
+
+    def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Store new keys and values; return all of them, old ones first."""
+
+
+class MultiHeadAttention(nn.Module):
+    """Self-attention with H query heads that share K ≤ H key and value heads.
+
+        softmax(q kᵀ / √head_dim) v      per head; the heads side by side, then `out`
+
+    Masks are boolean and True means "may attend". They combine with the causal rule by AND. A query
+    that may attend to nothing gets zeros.
+
+    Source: Vaswani et al. 2017, section 3.2; Ainslie et al. 2023 (K < H).
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.n_heads, self.n_kv_heads = config.n_heads, config.n_kv_heads
+        self.head_dim = config.head_dim
+        self.causal = config.causal
+        self.dropout = config.dropout
+        # One matrix product for all queries, keys and values.
+        n_projections = self.n_heads + 2 * self.n_kv_heads
+        self.qkv = nn.Linear(config.d_model, n_projections * self.head_dim, bias=config.qkv_bias)
+        self.out = nn.Linear(self.n_heads * self.head_dim, config.d_model, bias=config.bias)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B L d"],
+        mask: Bool[Tensor, "#B #H #L S"] | None = None,
+        rotate: Rotation | None = None,
+        cache: LayerCache | None = None,
+    ) -> Float[Tensor, "B L d"]:
+        """Return what each position gathered.
+
+        Args:
+            x: the normed stream.
+            mask: S counts all positions that can be read: those in the cache, then L new ones.
+            rotate: turns queries and keys by their position (RoPE).
+            cache: keys and values of earlier positions; the new ones are added to it.
+        """
+        q, k, v = self._heads(x, rotate, cache)
+        mask = self._allowed(mask, q, k)
+        dropout = self.dropout if self.training else 0.0
+        gqa = self.n_kv_heads < self.n_heads
+        if mask is None:
+            # The built-in causal flag counts from the top left, so it may be used only where
+            # queries and keys are the same positions. A lone query may read everything.
+            causal = self.causal and q.shape[2] > 1
+            mixed = F.scaled_dot_product_attention(
+                q, k, v, dropout_p=dropout, is_causal=causal, enable_gqa=gqa
+            )
+        else:
+            # Softmax over nothing is NaN: let such rows read anything, then clear them.
+            empty = ~mask.any(dim=-1, keepdim=True)
+            mixed = F.scaled_dot_product_attention(
+                q, k, v, attn_mask=mask | empty, dropout_p=dropout, enable_gqa=gqa
+            )
+            mixed = mixed.masked_fill(empty, 0.0)
+        return self.out(rearrange(mixed, "b h l k -> b l (h k)"))
+
+    def with_weights(
+        self,
+        x: Float[Tensor, "B L d"],
+        mask: Bool[Tensor, "#B #H #L S"] | None = None,
+        rotate: Rotation | None = None,
+        cache: LayerCache | None = None,
+    ) -> tuple[Float[Tensor, "B L d"], Float[Tensor, "B H L S"]]:
+        """Compute the same output step by step, and return the attention weights with it.
+
+        Slower than `forward` and without dropout: it holds all B·H·L·S weights.
+        """
+        q, k, v = self._heads(x, rotate, cache)
+        groups = self.n_heads // self.n_kv_heads
+        k, v = (repeat(t, "b h s k -> b (h g) s k", g=groups) for t in (k, v))
+        scores = q @ k.mT / math.sqrt(self.head_dim)
+        mask = self._allowed(mask, q, k)
+        if mask is None and self.causal and q.shape[2] > 1:
+            mask = causal_mask(q.shape[2], k.shape[2], q.device)
+        if mask is None:
+            weights = scores.softmax(dim=-1)
+        else:
+            empty = ~mask.any(dim=-1, keepdim=True)
+            weights = scores.masked_fill(~(mask | empty), -math.inf).softmax(dim=-1)
+            weights = weights.masked_fill(empty, 0.0)
+        mixed = weights @ v
+        return self.out(rearrange(mixed, "b h l k -> b l (h k)")), weights
+
+    def _heads(
+        self, x: Tensor, rotate: Rotation | None, cache: LayerCache | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        heads = rearrange(self.qkv(x), "b l (h k) -> b h l k", k=self.head_dim)
+        qk, v = heads.split([self.n_heads + self.n_kv_heads, self.n_kv_heads], dim=1)
+        if rotate is not None:
+            qk = rotate(qk)
+        q, k = qk.split([self.n_heads, self.n_kv_heads], dim=1)
+        if cache is not None:
+            k, v = cache.append(k, v)
+        return q, k, v
+
+    def _allowed(self, mask: Tensor | None, q: Tensor, k: Tensor) -> Tensor | None:
+        """Combine the mask with the causal rule, where the built-in flag cannot state it."""
+        n_queries, n_keys = q.shape[2], k.shape[2]
+        if mask is not None and mask.dtype != torch.bool:
+            raise TypeError(
+                f"mask has dtype {mask.dtype}; give a boolean mask, True where a query may attend"
+            )
+        if self.causal and n_queries > 1 and (mask is not None or n_queries != n_keys):
+            causal = causal_mask(n_queries, n_keys, q.device)
+            mask = causal if mask is None else mask & causal
+        return mask
+
+
+def causal_mask(
+    n_queries: int, n_keys: int, device: torch.device | None = None
+) -> Bool[Tensor, "L S"]:
+    """Say which keys each query may read: its own position and all before it.
+
+    The last query stands at the last key: with a cache, the first rows see the cached keys.
+    """
+    ones = torch.ones(n_queries, n_keys, dtype=torch.bool, device=device)
+    return ones.tril(diagonal=n_keys - n_queries)
