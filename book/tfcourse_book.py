@@ -56,8 +56,8 @@ def copy_assets(app: Sphinx) -> None:
     for package, patterns in NPM_ASSETS.items():
         for pattern in patterns:
             for source in (NODE_MODULES / package).glob(pattern):
-                target = static / package.removeprefix("@") / source.relative_to(
-                    NODE_MODULES / package
+                target = (
+                    static / package.removeprefix("@") / source.relative_to(NODE_MODULES / package)
                 )
                 copy(source, target)
     # From the Python package, so that it fits the models stored in the notebooks.
