@@ -1,22 +1,19 @@
-"""The shape of a model, checked once when it is written down."""
+"""The shape of a model and of its training, checked once when they are written down."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Literal, get_args, get_type_hints
-
-Norm = Literal["layernorm", "rmsnorm"]
-NormPosition = Literal["pre", "post"]
-Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu"]
-Position = Literal["learned", "sinusoidal", "rope", "none"]
+from typing import Annotated, Literal, get_args, get_type_hints
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
     """Everything that decides a model's shape and its forward pass.
 
-    A field left at `None` is derived when the object is made, so that every attribute that code
-    reads is a number. `dataclasses.replace` copies the derived numbers too: give the fields that
+    Each field carries its meaning, which the command line shows. One left at `None` is derived as
+    its parentheses say when the object is made, so that every attribute that code reads has a
+    value. `dataclasses.replace` copies the derived numbers too: give the fields that
     should follow (`d_ff`, `head_dim`) along with the one you change.
 
     Raises:
@@ -24,37 +21,41 @@ class ModelConfig:
         ValueError: a combination that no model can have; the message names the field and a fix.
     """
 
-    vocab_size: int
-    d_model: int = 128
-    n_layers: int = 4
-    n_heads: int = 4
-    n_kv_heads: int = None  # type: ignore[assignment]  # n_heads
-    head_dim: int = None  # type: ignore[assignment]  # d_model // n_heads
-    d_ff: int = None  # type: ignore[assignment]  # 4 d_model; 8/3 d_model for swiglu
-    max_len: int = 256
-    norm: Norm = "layernorm"
-    norm_position: NormPosition = "pre"
-    norm_eps: float = 1e-5
-    activation: Activation = "gelu"
-    position: Position = "learned"
-    rope_theta: float = 10_000.0
-    bias: bool = False  # of the linear layers; a LayerNorm keeps its shift either way
-    qkv_bias: bool = None  # type: ignore[assignment]  # bias (Qwen2 keeps these alone)
-    head_bias: bool = False
-    tie_embeddings: bool = True
-    embedding_scale: bool = False  # multiply token embeddings by the square root of d_model
-    dropout: float = 0.0
-    causal: bool = True
+    vocab_size: Annotated[int, "number of different tokens"]
+    d_model: Annotated[int, "width of the residual stream, features"] = 128
+    n_layers: Annotated[int, "number of blocks"] = 4
+    n_heads: Annotated[int, "query heads per block"] = 4
+    n_kv_heads: Annotated[int, "key and value heads (n_heads)"] = None  # type: ignore[assignment]
+    head_dim: Annotated[int, "features per head (d_model / n_heads)"] = None  # type: ignore[assignment]
+    d_ff: Annotated[int, "feed-forward features (4 d_model; 8/3 d_model for swiglu)"] = None  # type: ignore[assignment]
+    max_len: Annotated[int, "longest sequence, tokens"] = 256
+    norm: Annotated[Literal["layernorm", "rmsnorm"], "kind of norm"] = "layernorm"
+    norm_position: Annotated[Literal["pre", "post"], "norm before or after a branch"] = "pre"
+    norm_eps: Annotated[float, "added to the variance under the root"] = 1e-5
+    activation: Annotated[
+        Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu"], "of the feed-forward layer"
+    ] = "gelu"
+    position: Annotated[
+        Literal["learned", "sinusoidal", "rope", "none"], "how positions are told apart"
+    ] = "learned"
+    rope_theta: Annotated[float, "base of the rotary wavelengths"] = 10_000.0
+    bias: Annotated[bool, "biases in linear layers (a LayerNorm keeps its shift)"] = False
+    qkv_bias: Annotated[bool, "biases on queries, keys and values (bias)"] = None  # type: ignore[assignment]
+    head_bias: Annotated[bool, "a bias in the vocabulary head"] = False
+    tie_embeddings: Annotated[bool, "one matrix for the embedding and the head"] = True
+    embedding_scale: Annotated[bool, "multiply embeddings by the root of d_model"] = False
+    dropout: Annotated[float, "share of values dropped in training"] = 0.0
+    causal: Annotated[bool, "let no position read a later one"] = True
 
     # Switches of the lessons. Their defaults change nothing.
-    residual: bool = True  # False: every branch replaces the stream instead of adding to it
-    residual_decay: float = 1.0  # alpha: what a branch keeps of the stream before it adds
-    attention: bool = True
-    mlp: bool = True
+    residual: Annotated[bool, "add a branch to the stream; if false, replace it"] = True
+    residual_decay: Annotated[float, "share of the stream that a branch keeps (alpha)"] = 1.0
+    attention: Annotated[bool, "blocks have attention"] = True
+    mlp: Annotated[bool, "blocks have a feed-forward layer"] = True
 
     def __post_init__(self) -> None:
         self._derive()
-        self._check_types()
+        _check_types(self)
         self._check_values()
 
     def _derive(self) -> None:
@@ -73,17 +74,6 @@ class ModelConfig:
         # Three matrices of 8/3 d cost what two of 4 d do (Shazeer 2020, section 2).
         default("d_ff", round(8 * self.d_model / 3) if self.gated else 4 * self.d_model)
         default("qkv_bias", self.bias)
-
-    def _check_types(self) -> None:
-        for field, hint in get_type_hints(ModelConfig).items():
-            value = getattr(self, field)
-            if options := get_args(hint):
-                if value not in options:
-                    raise ValueError(f"{field}={value!r} is unknown; choose {_or(options)}")
-            elif hint is float and type(value) is int:
-                object.__setattr__(self, field, float(value))
-            elif type(value) is not hint:
-                raise TypeError(f"{field}={value!r} must be of type {hint.__name__}")
 
     def _check_values(self) -> None:
         _positive(self, "vocab_size", "n_kv_heads", "head_dim", "d_ff", "max_len")
@@ -106,7 +96,7 @@ class ModelConfig:
                 "cosines; choose an even d_model"
             )
         for field in ("norm_eps", "rope_theta"):
-            if not 0 < getattr(self, field) < float("inf"):
+            if not 0 < getattr(self, field) < math.inf:
                 raise ValueError(f"{field}={getattr(self, field)} must be positive and finite")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout={self.dropout} is no probability below 1; use 0 to 0.99")
@@ -125,6 +115,74 @@ class ModelConfig:
     def gated(self) -> bool:
         """Whether the feed-forward layer multiplies two projections (SwiGLU)."""
         return self.activation == "swiglu"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """How a model is trained. Each field carries its meaning, which the command line shows.
+
+    Raises:
+        TypeError, ValueError: a value that no run can have; the message names the field.
+    """
+
+    steps: Annotated[int, "optimizer steps in the whole run"] = 1000
+    batch_size: Annotated[int, "rows per optimizer step"] = 64
+    accumulate: Annotated[int, "parts that a batch is computed in, to save memory"] = 1
+    lr: Annotated[float, "peak learning rate of AdamW"] = 1e-3
+    min_lr_ratio: Annotated[float, "share of the learning rate left at the end"] = 0.0
+    warmup: Annotated[int, "steps until the learning rate peaks"] = 50
+    weight_decay: Annotated[float, "decay of weight matrices, per unit of learning rate"] = 0.1
+    beta1: Annotated[float, "decay of AdamW's mean gradient"] = 0.9
+    beta2: Annotated[float, "decay of AdamW's mean squared gradient"] = 0.99
+    clip: Annotated[float, "largest gradient norm; 0 for no limit"] = 1.0
+    optimizer: Annotated[
+        Literal["adamw", "muon"], "muon takes the blocks' matrices, AdamW the rest"
+    ] = "adamw"
+    muon_lr: Annotated[float, "peak learning rate of Muon"] = 0.02
+    precision: Annotated[
+        Literal["auto", "fp32", "bf16", "fp16"], "number format of matrix products"
+    ] = "auto"
+    compile: Annotated[bool, "compile the model (torch.compile)"] = False
+    device: Annotated[str, "cpu, cuda, mps, or auto for the best there is"] = "auto"
+    seed: Annotated[int, "of dropout; the data set has its own"] = 0
+    eval_every: Annotated[int, "steps between held-out scores; 0 for the end alone"] = 0
+    save_every: Annotated[int, "steps between checkpoints; 0 for the end alone"] = 200
+
+    def __post_init__(self) -> None:
+        _check_types(self)
+        for name, low in (("steps", 1), ("batch_size", 1), ("accumulate", 1), ("warmup", 0)):
+            if getattr(self, name) < low:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least {low}")
+        for name in ("eval_every", "save_every", "clip", "weight_decay"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name}={getattr(self, name)} must be 0 or more")
+        for name in ("lr", "muon_lr"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"{name}={getattr(self, name)} must be a positive number")
+        for name in ("beta1", "beta2"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} is outside [0, 1)")
+        if not 0 <= self.min_lr_ratio <= 1:
+            raise ValueError(f"min_lr_ratio={self.min_lr_ratio} is outside [0, 1]")
+        if self.warmup > self.steps:
+            raise ValueError(f"warmup={self.warmup} is longer than steps={self.steps}; shorten it")
+        if self.accumulate > self.batch_size:
+            raise ValueError(
+                f"accumulate={self.accumulate} parts of batch_size={self.batch_size} rows would be "
+                "empty; use at most batch_size"
+            )
+
+
+def _check_types(config: ModelConfig | TrainConfig) -> None:
+    for field, hint in get_type_hints(type(config)).items():
+        value = getattr(config, field)
+        if options := get_args(hint):
+            if value not in options:
+                raise ValueError(f"{field}={value!r} is unknown; choose {_or(options)}")
+        elif hint is float and type(value) is int:
+            object.__setattr__(config, field, float(value))
+        elif type(value) is not hint:
+            raise TypeError(f"{field}={value!r} must be of type {hint.__name__}")
 
 
 def _positive(config: ModelConfig, *fields: str) -> None:

@@ -1,0 +1,84 @@
+"""Read a loss against what can be known: the held-out loss beside the entropy floor."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from tfcourse.architectures import DecoderLM
+from tfcourse.data.batching import DataSet
+from tfcourse.losses import IGNORE
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A held-out loss in nats per token, and the floor of the same tokens where it is known."""
+
+    loss: float
+    n_tokens: int
+    floor: float | None = None
+    standard_error: float | None = None  # of `above_floor`
+
+    @property
+    def above_floor(self) -> float | None:
+        """What the model has still to learn: its loss minus the source's own −log p."""
+        return None if self.floor is None else self.loss - self.floor
+
+    def __str__(self) -> str:
+        if self.floor is None:
+            return f"held-out loss {self.loss:.3f}"
+        return (
+            f"held-out loss {self.loss:.3f}  entropy floor {self.floor:.3f}  "
+            f"above floor {self.above_floor:.3f}"
+        )
+
+
+@torch.no_grad()
+def held_out_nll(
+    model: DecoderLM, data: DataSet, batch_size: int = 64
+) -> tuple[Float[Tensor, "rows"], Float[Tensor, "rows"]]:
+    """Return each held-out row's summed loss in nats and its number of targets."""
+    device = model.head.weight.device
+    was_training = model.training
+    model.eval()
+    nll, counts = [], []
+    for batch in data.held_out_batches(batch_size):
+        losses = model.loss(batch.inputs.to(device), batch.targets.to(device), reduction="none")
+        nll.append(losses.double().sum(dim=1).cpu())
+        counts.append((batch.targets != IGNORE).sum(dim=1).double())
+    model.train(was_training)
+    return torch.cat(nll), torch.cat(counts)
+
+
+def evaluate(model: DecoderLM, data: DataSet, batch_size: int = 64) -> Evaluation:
+    """Score the held-out rows and compare with the floor of the same rows."""
+    nll, counts = held_out_nll(model, data, batch_size)
+    n_tokens = int(counts.sum())
+    loss = float(nll.sum() / n_tokens)
+    if data.floor is None:
+        return Evaluation(loss, n_tokens)
+    difference, error = mean_difference(nll, data.floor.double(), counts)
+    return Evaluation(loss, n_tokens, floor=loss - difference, standard_error=error)
+
+
+def mean_difference(
+    nll: Float[Tensor, "rows"], other: Float[Tensor, "rows"], counts: Float[Tensor, "rows"]
+) -> tuple[float, float]:
+    """Return the difference of two losses per token, and its standard error.
+
+    Both were taken on the same rows, so the rows' own difficulty cancels; tokens of one row are not
+    independent, so rows are the sample. The mean is a ratio of sums, its error the usual
+    linearization of that (Cochran 1977, section 6.4).
+    """
+    difference = nll - other
+    mean = difference.sum() / counts.sum()
+    residual = difference - mean * counts
+    n = len(counts)
+    if n < 2:
+        return float(mean), math.inf
+    variance = residual.square().sum() * n / (n - 1)
+    return float(mean), float(variance.sqrt() / counts.sum())

@@ -1,0 +1,45 @@
+"""Write files whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+
+def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Replace `path` by what `write` writes, in one step that no crash can split.
+
+    The bytes go to a neighbour named `<name>.tmp`, are forced to the disk, and only then take the
+    name. If anything fails, the old file is untouched and the neighbour is removed; one that a
+    killed process left behind is overwritten by the next call.
+
+    Raises:
+        OSError: the disk is full or the folder cannot be written; the message names the path.
+    """
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        with open(temporary, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        reason = error.strerror or str(error)
+        raise OSError(error.errno, f"could not write {path}: {reason}") from error
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """Force the new name to the disk too. Windows cannot open a folder, and need not."""
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,150 @@
+"""One training run: its parts, what it measured, and its files."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tfcourse.architectures import DecoderLM
+from tfcourse.checkpoints import (
+    FILE_NAME,
+    CheckpointError,
+    load_checkpoint,
+    load_weights,
+    rng_state,
+    save_checkpoint,
+    set_rng_state,
+)
+from tfcourse.config import TrainConfig
+from tfcourse.data.batching import DataSet
+from tfcourse.evaluation import Evaluation
+from tfcourse.files import write_whole
+
+
+@dataclass
+class History:
+    """What a run measured: one record per step, and the held-out scores."""
+
+    records: list[dict[str, float]] = field(default_factory=list)
+    evaluation: Evaluation | None = None
+    n_tokens: int = 0  # targets trained on, over all parts of a resumed run
+    seconds: float = 0.0
+
+    def summary(self) -> str:
+        """Say in one line how the run ended."""
+        return (
+            f"{self.evaluation}  (nats per token, {self.n_tokens / 1e6:.1f}M tokens, "
+            f"{self.seconds:.0f} s)"
+        )
+
+
+@dataclass
+class Run:
+    """The parts of a run that change together at every step."""
+
+    model: DecoderLM
+    data: DataSet
+    config: TrainConfig
+    optimizers: list[torch.optim.Optimizer]
+    scaler: torch.amp.GradScaler
+    precision: str
+    history: History = field(default_factory=History)
+
+
+class RunFiles:
+    """The files of one run: `checkpoint.pt`, and `metrics.jsonl` with one record per line."""
+
+    # What a resumed run may change: nothing of it reaches the weights.
+    FREE = ("device", "compile", "eval_every", "save_every")
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.checkpoint = folder / FILE_NAME
+        self.metrics = folder / "metrics.jsonl"
+
+    def begin(self) -> None:
+        """Make the folder; refuse to write over an earlier run."""
+        if self.checkpoint.exists():
+            raise ValueError(
+                f"{self.folder} already holds a run; resume it, or choose another folder"
+            )
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.metrics.unlink(missing_ok=True)
+
+    def append(self, record: dict[str, float]) -> None:
+        """Add one record to the metrics."""
+        with open(self.metrics, "a") as file:
+            file.write(json.dumps(record) + "\n")
+
+    def save(self, run: Run, step: int) -> None:
+        """Write the checkpoint after `step` steps."""
+        save_checkpoint(
+            self.checkpoint,
+            run.model,
+            step=step,
+            train_config=asdict(run.config),
+            data=run.data.to_dict(),
+            optimizers=[optimizer.state_dict() for optimizer in run.optimizers],
+            scaler=run.scaler.state_dict(),
+            rng=rng_state(),
+            n_threads=torch.get_num_threads(),
+            n_tokens=run.history.n_tokens,
+            seconds=run.history.seconds,
+        )
+
+    def restore(self, run: Run) -> int:
+        """Put the run back to where its checkpoint was written; return the steps done.
+
+        Raises:
+            CheckpointError: the checkpoint belongs to another model, data set or configuration.
+        """
+        state = load_checkpoint(self.checkpoint, run.model.head.weight.device)
+        if missing := {"optimizers", "scaler", "rng", "step", "train_config"} - state.keys():
+            raise CheckpointError(
+                f"{self.checkpoint} has no {min(missing)}: it can be sampled from, not resumed"
+            )
+        self._check_same("model_config", state["model_config"], asdict(run.model.config))
+        self._check_same("train_config", state["train_config"], asdict(run.config))
+        self._check_same("data", state["data"], run.data.to_dict())
+        if state["n_threads"] != torch.get_num_threads():
+            warnings.warn(
+                f"the run used {state['n_threads']} threads and goes on with "
+                f"{torch.get_num_threads()}: sums may round differently",
+                stacklevel=3,
+            )
+        load_weights(run.model, state)
+        for optimizer, saved in zip(run.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(saved)
+        run.scaler.load_state_dict(state["scaler"])
+        set_rng_state(state["rng"])
+        run.history.n_tokens, run.history.seconds = state["n_tokens"], state["seconds"]
+        run.history.records = self._cut_metrics(state["step"])
+        return state["step"]
+
+    def _check_same(self, what: str, saved: dict[str, Any], given: dict[str, Any]) -> None:
+        for name in sorted(saved.keys() | given.keys()):
+            if name not in self.FREE and saved.get(name) != given.get(name):
+                raise CheckpointError(
+                    f"{self.checkpoint} was written with another {what}: {name} was "
+                    f"{str(saved.get(name))[:60]} and is {str(given.get(name))[:60]}"
+                )
+
+    def _cut_metrics(self, step: int) -> list[dict[str, float]]:
+        """Drop what was recorded after the checkpoint, and a line that a crash cut off."""
+        records = []
+        for line in self.metrics.read_text().splitlines() if self.metrics.exists() else []:
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError:
+                break
+            if record["step"] > step:
+                break
+            records.append(record)
+        text = "".join(json.dumps(record) + "\n" for record in records)
+        write_whole(self.metrics, lambda file: file.write(text.encode()))
+        return records

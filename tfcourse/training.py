@@ -1,0 +1,234 @@
+"""Train a language model: batches in, a loss that falls towards its floor, checkpoints out."""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from tqdm.auto import tqdm
+
+from tfcourse.architectures import DecoderLM
+from tfcourse.config import TrainConfig
+from tfcourse.data.batching import Batch, DataSet
+from tfcourse.devices import choose_device, choose_precision
+from tfcourse.evaluation import Evaluation, evaluate
+from tfcourse.losses import IGNORE
+from tfcourse.optimizers import make_optimizers, schedule, set_learning_rate
+from tfcourse.runs import History, Run, RunFiles
+
+
+def train(
+    model: DecoderLM,
+    data: DataSet,
+    config: TrainConfig,
+    out_dir: Path | str | None = None,
+    resume: bool = False,
+    progress: bool = True,
+) -> History:
+    """Train the model in place and return what was measured.
+
+    With `out_dir` the run writes `checkpoint.pt` and `metrics.jsonl` there. `resume` goes on from
+    that checkpoint; on one device with the same number of threads the weights end bit-equal to
+    those of a run that was never stopped. Ctrl-C finishes the current step, saves, and raises
+    KeyboardInterrupt; a second Ctrl-C does not wait.
+
+    Raises:
+        ValueError: the model does not fit the data, or `out_dir` holds a run and `resume` is off.
+        CheckpointError: the checkpoint belongs to another model, data set or configuration.
+        FloatingPointError: the loss or the gradient is no longer finite; the message names the step
+            and the layer. The last checkpoint is untouched.
+        KeyboardInterrupt: the run was interrupted; its checkpoint is saved.
+    """
+    _check_fit(model, data)
+    device = choose_device(config.device)
+    precision = choose_precision(config.precision, device)
+    model.to(device).train()
+    scaler = torch.amp.GradScaler(device.type, enabled=precision == "fp16")
+    run = Run(model, data, config, make_optimizers(model, config), scaler, precision)
+    torch.manual_seed(config.seed)
+    first_step = 0
+    files = RunFiles(Path(out_dir)) if out_dir is not None else None
+    if files is not None:
+        if resume:
+            first_step = files.restore(run)
+        else:
+            files.begin()
+
+    loss_function = torch.compile(model.loss) if config.compile else model.loss
+    bar = tqdm(total=config.steps, initial=first_step, disable=not progress, desc="train")
+    started = time.perf_counter() - run.history.seconds
+    with interrupts_after_step() as interrupted, bar:
+        for step in range(first_step, config.steps):
+            batch = data.train_batch(step, config.batch_size)
+            set_learning_rate(run.optimizers, schedule(step, config))
+            try:
+                loss, norm = take_step(run, batch, loss_function)
+            except FloatingPointError as error:
+                raise FloatingPointError(f"step {step + 1}: {error}") from None
+            done = step + 1
+            run.history.n_tokens += int((batch.targets != IGNORE).sum())
+            run.history.seconds = time.perf_counter() - started
+            record = {
+                "step": done,
+                "loss": loss,
+                "grad_norm": norm,
+                "lr": run.optimizers[0].param_groups[0]["lr"],
+                "n_tokens": run.history.n_tokens,
+                "seconds": round(run.history.seconds, 3),
+            }
+            if _due(done, config.eval_every, config.steps):
+                run.history.evaluation = evaluate(model, data, config.batch_size)
+                record |= _scores(run.history.evaluation)
+            run.history.records.append(record)
+            if files is not None:
+                files.append(record)
+                if interrupted() or _due(done, config.save_every, config.steps):
+                    files.save(run, done)
+            _show(bar, run.history)
+            if interrupted() and done < config.steps:
+                raise KeyboardInterrupt
+    if run.history.evaluation is None:  # resumed after its last step
+        run.history.evaluation = evaluate(model, data, config.batch_size)
+    return run.history
+
+
+def take_step(run: Run, batch: Batch, loss_function: Callable[..., Tensor]) -> tuple[float, float]:
+    """Update the weights once; return the loss per target and the gradient norm before clipping.
+
+    The batch may be computed in parts. Each part adds its *sum* of losses divided by the number of
+    targets in the whole batch, so that parts with few targets do not weigh more than they should.
+
+    In float16 a gradient that overflows makes the scaler halve its scale, and the step is tried
+    again: weights, schedule and data position stay where they were.
+
+    Raises:
+        FloatingPointError: the loss or the gradient is not finite; no weight was changed.
+    """
+    device = run.model.head.weight.device
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(run.precision)
+    n_targets = max(1, int((batch.targets != IGNORE).sum()))
+    inputs = batch.inputs.to(device).chunk(run.config.accumulate)
+    targets = batch.targets.to(device).chunk(run.config.accumulate)
+    while True:
+        total = 0.0
+        for part_inputs, part_targets in zip(inputs, targets, strict=True):
+            with torch.autocast(device.type, dtype=dtype, enabled=dtype is not None):
+                loss = loss_function(part_inputs, part_targets, reduction="sum") / n_targets
+            run.scaler.scale(loss).backward()
+            total += loss.item()
+        for optimizer in run.optimizers:
+            run.scaler.unscale_(optimizer)  # clip the true gradient, not the scaled one
+        limit = run.config.clip or math.inf
+        norm = nn.utils.clip_grad_norm_(run.model.parameters(), limit).item()
+        finite = math.isfinite(total) and math.isfinite(norm)
+        if finite:
+            for optimizer in run.optimizers:
+                run.scaler.step(optimizer)
+        overflowed = not finite and run.scaler.is_enabled() and run.scaler.get_scale() > 1
+        if finite or overflowed:
+            run.scaler.update()
+        for optimizer in run.optimizers:
+            optimizer.zero_grad()
+        if finite:
+            return total, norm
+        if not overflowed:
+            raise FloatingPointError(_describe_overflow(run.model, batch, total))
+
+
+def first_non_finite(model: DecoderLM, batch: Batch) -> str | None:
+    """Run the batch again and name the first layer whose output is not finite."""
+    found: list[str] = []
+
+    def watch(name: str) -> Callable[..., None]:
+        def look(module: nn.Module, inputs: Any, output: Any) -> None:
+            if isinstance(output, Tensor) and not found and not output.isfinite().all():
+                found.append(name)
+
+        return look
+
+    hooks = [m.register_forward_hook(watch(name)) for name, m in model.named_modules() if name]
+    try:
+        with torch.no_grad():
+            model(batch.inputs.to(model.head.weight.device))
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return found[0] if found else None
+
+
+def _describe_overflow(model: DecoderLM, batch: Batch, loss: float) -> str:
+    layer = first_non_finite(model, batch)
+    where = f"first seen in {layer}" if layer else "no layer's output; it is the gradient"
+    what = "gradient" if math.isfinite(loss) else "loss"
+    return f"the {what} is not finite ({where}); lower lr, lengthen warmup, or use precision='fp32'"
+
+
+@contextmanager
+def interrupts_after_step() -> Iterator[Callable[[], bool]]:
+    """Turn the first Ctrl-C or SIGTERM into a note that is read when the step is done.
+
+    Halfway through a step some weights are updated and others not: nothing to save.
+    """
+    noted = False
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False  # only the main thread may set handlers
+        return
+    old = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
+
+    def note(number: int, frame: Any) -> None:
+        nonlocal noted
+        noted = True
+        for s, handler in old.items():
+            signal.signal(s, handler)
+
+    for s in old:
+        signal.signal(s, note)
+    try:
+        yield lambda: noted
+    finally:
+        for s, handler in old.items():
+            signal.signal(s, handler)
+
+
+def _due(done: int, every: int, steps: int) -> bool:
+    return done == steps or (every > 0 and done % every == 0)
+
+
+def _check_fit(model: DecoderLM, data: DataSet) -> None:
+    config = model.config
+    if data.vocab_size > config.vocab_size:
+        raise ValueError(
+            f"the data has {data.vocab_size} different tokens, the model vocab_size="
+            f"{config.vocab_size}; build it with vocab_size={data.vocab_size}"
+        )
+    if data.max_len > config.max_len:
+        raise ValueError(
+            f"rows of the data have up to {data.max_len} tokens, the model max_len="
+            f"{config.max_len}; build it with max_len={data.max_len}"
+        )
+
+
+def _scores(evaluation: Evaluation) -> dict[str, float]:
+    scores = {"held_out_loss": evaluation.loss}
+    if evaluation.floor is not None and evaluation.standard_error is not None:
+        scores |= {"floor": evaluation.floor, "standard_error": evaluation.standard_error}
+    return scores
+
+
+def _show(bar: tqdm, history: History) -> None:
+    shown = {
+        "loss": f"{history.records[-1]['loss']:.3f}",
+        "tokens/s": f"{history.n_tokens / history.seconds:.0f}",
+    }
+    if history.evaluation is not None and history.evaluation.floor is not None:
+        shown["floor"] = f"{history.evaluation.floor:.3f}"
+    bar.set_postfix(shown, refresh=False)
+    bar.update()
