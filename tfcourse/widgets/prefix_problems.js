@@ -36,8 +36,8 @@ function maskPicture(rows, row, mask, width) {
   return (
     `<svg role="img" aria-label="${alt}" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}">` +
     `<text class="tfc-title" x="2" y="14">Who may read what?</text>` +
-    `<text class="tfc-tick" x="${left}" y="29">inputs 1 to ${rows} →</text>` +
-    `<text class="tfc-tick" transform="translate(13 ${top}) rotate(90)">rows ↓</text>` +
+    `<text class="tfc-tick" x="${left}" y="29">→ inputs 1 to ${rows}, ↓ rows 1 to ${rows}</text>` +
+    `<text class="tfc-tick" x="${left - 4}" y="${y + size / 2}" dy="4" text-anchor="end">${row}</text>` +
     `<path class="tfc-read" d="${read}"/><path class="tfc-hidden" d="${hidden}"/>` +
     `<path class="tfc-leak" d="${leak}"/><path class="tfc-cross" d="${crosses}"/>` +
     `<rect class="tfc-row" x="${left - 1}" y="${y - 1}" width="${rows * size + 2}" height="${size + 2}"/></svg>`
@@ -97,7 +97,8 @@ function render({ model, el }) {
     "Which rows can see their own answer?",
     "take the mask off, then walk through the rows and watch the loss against the floor.",
   );
-  const goTo = (row) => change(model, { row });
+  const goTo = (row) =>
+    change(model, { row: Math.min(Math.max(row, 1), email().tokens.length - 1) });
   const menu = makeMenu(
     "Email", emails.map((e) => e.title), (email) => change(model, { email, row: 1 }),
   );
@@ -142,7 +143,8 @@ function render({ model, el }) {
     words.replaceChildren(tokenList(tokens, row, on));
     frame.sentence.textContent =
       `Mask ${on ? "on" : "off"}: ${on ? 0 : rows - 1} of ${rows} rows can see their own answer. ` +
-      `Row ${row} reads ${on ? `${row} of ${rows}` : `all ${rows}`} inputs; its answer ${quote(answer)} is ` +
+      `Row ${row} reads ${on ? `${row} of ${rows}` : `all ${rows}`} inputs; its answer ${quote(answer)}` +
+      `${kinds.length ? ` (${kinds[row - 1]})` : ""} is ` +
       (leaks ? `input ${row + 1}, so it leaks. ` : row === rows ? "no input of any row. " : "hidden. ") +
       `The model gives it ${decimals(p(nll, row - 1))}, the source ${decimals(p(source_nll, row - 1))}. ` +
       `Mean loss of rows 1 to ${row}: ${decimals(means.model[row - 1])} nats; ` +

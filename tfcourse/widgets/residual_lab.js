@@ -1,14 +1,14 @@
 const PANELS = [
   {
-    field: "cosine", title: "How alike are the positions? (mean cosine)",
+    field: "cosine", title: "Alikeness of the positions (mean cosine)",
     short: "alike", show: decimals, log: false,
   },
   {
-    field: "stream_rms", title: "How large is the stream? (root mean square)",
+    field: "stream_rms", title: "Size of the stream (root mean square)",
     short: "size", show: significant, log: true,
   },
   {
-    field: "gradient", title: "How much gradient arrives? (norm)",
+    field: "gradient", title: "Gradient that arrives (norm)",
     short: "gradient", show: significant, log: true,
   },
 ];

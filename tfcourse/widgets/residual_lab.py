@@ -37,13 +37,19 @@ class ResidualLab(anywidget.AnyWidget):
     show_without = traitlets.Bool(True).tag(sync=True)
 
     def __init__(
-        self, measurements: Iterable[Mapping], depth: int = 32, alpha: float | None = None
+        self,
+        measurements: Iterable[Mapping],
+        depth: int | None = None,
+        alpha: float | None = None,
     ):
         records = [_record(f"measurements[{i}]", m) for i, m in enumerate(measurements)]
         _check_grid(records)
-        if alpha is None:
-            alpha = max(r["alpha"] for r in records if r["residual"])
-        super().__init__(measurements=records, depth=depth, alpha=alpha)
+        kept = [r for r in records if r["residual"]]
+        super().__init__(
+            measurements=records,
+            depth=max(r["depth"] for r in kept) if depth is None else depth,
+            alpha=max(r["alpha"] for r in kept) if alpha is None else alpha,
+        )
 
     @traitlets.validate("depth", "alpha")
     def _is_measured(self, proposal):

@@ -140,14 +140,17 @@ function ticks(low, high, log) {
   return marks;
 }
 
-/** The range that holds all `values`, in powers of ten where `log`. Zeros sit on its lower edge. */
+/** The range that holds all `values`; as exponents of ten, at least one apart, where `log`. */
 function rangeOf(values, log) {
   const used = log ? values.filter((v) => v > 0).map(Math.log10) : values;
   if (!used.length) return [0, 1];
   const [low, high] = used.reduce(([a, b], v) => [Math.min(a, v), Math.max(b, v)], [
     Infinity, -Infinity,
   ]);
-  if (log) return [Math.floor(low), Math.max(Math.ceil(high), Math.floor(low) + 1)];
+  if (log) {
+    const hasTwoMarks = Math.floor(high) - Math.ceil(low) >= 1;
+    return hasTwoMarks ? [low, high] : [Math.floor(low), Math.max(Math.ceil(high), Math.floor(low) + 1)];
+  }
   return [Math.min(low, 0), Math.max(high, 0.1)];
 }
 
@@ -160,6 +163,7 @@ const MARKS = {
 /**
  * Draw lines that carry their own names at their right ends.
  * Series: {name, style: "a" (solid, circles) | "b" (dashed, squares) | "c" (dotted), values}.
+ * Where `log`, a zero is drawn on the lower edge.
  * `first` is the x of each series' first value; `marker` an x to point out.
  */
 function lineChart({ title, alt, xLabel, first = 0, last, range, log, series, width, marker }) {
