@@ -147,7 +147,7 @@ function render({ model, el }) {
       `${kinds.length ? ` (${kinds[row - 1]})` : ""} is ` +
       (leaks ? `input ${row + 1}, so it leaks. ` : row === rows ? "no input of any row. " : "hidden. ") +
       `The model gives it ${decimals(p(nll, row - 1))}, the source ${decimals(p(source_nll, row - 1))}. ` +
-      `Mean loss of rows 1 to ${row}: ${decimals(means.model[row - 1])} nats; ` +
+      `Mean loss of ${row === 1 ? "row 1" : `rows 1 to ${row}`}: ${decimals(means.model[row - 1])} nats; ` +
       `the source's own, the floor: ${decimals(means.source[row - 1])}.`;
 
     picture.innerHTML = maskPicture(rows, row, on, picture.clientWidth || 320);
@@ -167,8 +167,8 @@ function render({ model, el }) {
           `${decimals(means.model.at(-1))} nats, the floor at ${decimals(means.source.at(-1))}.`,
         xLabel: "row", first: 1, last: rows, range: lossRange, width, marker: row,
         series: [
-          { name: "floor", style: "c", values: means.source },
           { name: reader, style, values: means.model },
+          { name: "floor", style: "c", values: means.source },
         ],
       });
 

@@ -61,7 +61,7 @@ function render({ model, el }) {
   const kept = makeCheckbox("with + x", (on) => change(model, { show_with: on }));
   const dropped = makeCheckbox("without + x", (on) => change(model, { show_without: on }));
   const alpha = makeMenu(
-    "Each addition keeps", alphas.map((a) => (a === 1 ? "all of x (α = 1)" : `α = ${a} of x`)),
+    "Each addition keeps", alphas.map((a) => (a === 1 ? "all of x (α = 1)" : `${a} of x (α = ${a})`)),
     (i) => change(model, { alpha: alphas[i] }),
   );
   frame.controls.append(depth.element, kept.element, dropped.element);

@@ -182,13 +182,15 @@ function lineChart({ title, alt, xLabel, first = 0, last, range, log, series, wi
       `<line class="tfc-grid" x1="${left}" x2="${width - right}" y1="${at}" y2="${at}"/>` +
       `<text class="tfc-tick" x="${left - 6}" y="${at}" dy="4" text-anchor="end">${label}</text>`;
   }
+  const base = height - bottom;
+  body += `<line class="tfc-axis" x1="${left}" x2="${width - right}" y1="${base}" y2="${base}"/>`;
   const middle = Math.round((first + last) / 2);
   for (const i of new Set([first, middle, last])) {
-    body += `<text class="tfc-tick" x="${x(i)}" y="${height - bottom + 15}" text-anchor="middle">${i}</text>`;
+    body += `<text class="tfc-tick" x="${x(i)}" y="${base + 15}" text-anchor="middle">${i}</text>`;
   }
   body += `<text class="tfc-tick" x="${(left + width - right) / 2}" y="${height - 4}" text-anchor="middle">${escapeText(xLabel)}</text>`;
   if (marker !== undefined) {
-    body += `<line class="tfc-marker" x1="${x(marker)}" x2="${x(marker)}" y1="${top}" y2="${height - bottom}"/>`;
+    body += `<line class="tfc-marker" x1="${x(marker)}" x2="${x(marker)}" y1="${top}" y2="${base}"/>`;
   }
   const labels = [];
   for (const { name, style, values } of series) {

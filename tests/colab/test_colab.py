@@ -1,0 +1,210 @@
+"""The project under Colab's pins: it resolves, its chapters run, their widgets move.
+
+The environment for the second part is made by make_env.py and kept; its tests are marked
+`accept`, since making it and running two chapters takes minutes.
+"""
+
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from make_env import PINS, ROOT, make_env
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from playwright.sync_api import Page, sync_playwright
+
+CHAPTERS = ("01_residuals", "05_training_loss")
+# Colab's own torch; a CPU build stands in for it here, so it is not among the pins.
+COLAB_TORCH = "2.11.0"
+# What a resolution may bring that Colab does not preinstall. The CPU build of torch also wants
+# a newer setuptools than Colab has; Colab's own build does not.
+NOT_PREINSTALLED = {"tfcourse", "torch", "setuptools", "jaxtyping", "wadler-lindig"}
+
+
+def pins() -> dict[str, str]:
+    lines = PINS.read_text(encoding="utf-8").splitlines()
+    pairs = (line.split("==") for line in lines if line and not line.startswith("#"))
+    return {canonicalize_name(name): version for name, version in pairs}
+
+
+def dependencies() -> list[Requirement]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return [Requirement(text) for text in project["dependencies"]]
+
+
+def test_every_requirement_accepts_the_version_that_colab_has():
+    """Catches: `numpy>=2.2` or `torch>=2.12` among the dependencies."""
+    preinstalled = {**pins(), "torch": COLAB_TORCH}
+    for requirement in dependencies():
+        version = preinstalled.get(canonicalize_name(requirement.name))
+        assert version is None or version in requirement.specifier, (
+            f"{requirement} would replace Colab's {requirement.name} {version}; lower it"
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.nohook
+def test_the_dependencies_resolve_without_changing_one_pin(tmp_path):
+    """Catches: a dependency whose own dependency conflicts with a pin, or is unknown to Colab.
+
+    `typeguard>=4.6` and `anywidget>=0.10` among the dependencies were each seen to turn it red.
+    """
+    report = tmp_path / "report.json"
+    torch = f"torch=={importlib.metadata.version('torch').split('+')[0]}"
+    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "-q"]
+    result = subprocess.run(
+        [*command, "--report", report, "-c", PINS, ROOT, torch], capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
+    installed = json.loads(report.read_text(encoding="utf-8"))["install"]
+    resolved = {
+        canonicalize_name(i["metadata"]["name"]): i["metadata"]["version"] for i in installed
+    }
+    gpu = {name for name in resolved if re.match(r"(nvidia|cuda)-|triton$", name)}
+    changed = {n: v for n, v in resolved.items() if n in pins() and v != pins()[n]}
+    assert changed == {}
+    assert resolved.keys() - pins().keys() - gpu - NOT_PREINSTALLED == set()
+
+
+@pytest.fixture(scope="module")
+def colab_python() -> Path:
+    return make_env() / "bin" / "python"
+
+
+@pytest.fixture(scope="module")
+def notebook_server(colab_python, tmp_path_factory):
+    """Serve copies of the chapters with notebook 6.5.7; gives (address, folder)."""
+    folder = tmp_path_factory.mktemp("notebooks")
+    shutil.copytree(ROOT / "chapters", folder, dirs_exist_ok=True)
+    config = tmp_path_factory.mktemp("jupyter")
+    options = ["--no-browser", "--ip=127.0.0.1", "--port=0", "--NotebookApp.token="]
+    if os.name == "posix" and os.geteuid() == 0:
+        options.append("--allow-root")
+    with (config / "log").open("w") as log:
+        server = subprocess.Popen(
+            [colab_python, "-m", "notebook", *options],
+            cwd=folder,
+            stdout=log,
+            stderr=log,
+            env={
+                **os.environ,
+                "JUPYTER_CONFIG_DIR": str(config),
+                "JUPYTER_RUNTIME_DIR": str(config),
+            },
+        )
+    try:
+        yield wait_for_address(server, config), folder
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+def wait_for_address(server: subprocess.Popen, config: Path) -> str:
+    for _ in range(300):
+        for info in config.glob("nbserver-*.json"):
+            return json.loads(info.read_text(encoding="utf-8"))["url"]
+        try:
+            server.wait(0.2)
+            break
+        except subprocess.TimeoutExpired:
+            continue
+    raise RuntimeError(f"the notebook server did not start: {(config / 'log').read_text()[-2000:]}")
+
+
+@pytest.mark.accept
+@pytest.mark.nohook
+@pytest.mark.timeout(1200)
+def test_colab_pins_are_what_the_environment_has(colab_python):
+    """Catches: an environment that was made without the constraints file."""
+    listed = subprocess.check_output([colab_python, "-m", "pip", "list", "--format=json"])
+    has = {canonicalize_name(i["name"]): i["version"] for i in json.loads(listed)}
+    assert {n: v for n, v in pins().items() if n in has and has[n] != v} == {}
+    assert has["notebook"] == "6.5.7"
+    assert has["ipywidgets"] == "7.7.1"
+
+
+@pytest.mark.accept
+@pytest.mark.nohook
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_a_chapter_runs_in_notebook_6_and_its_widget_moves(chapter, notebook_server):
+    """Catches: an ipywidgets 8 or anywidget 0.11 feature in a chapter or a widget.
+
+    Runs every cell in the classic notebook; no output may be an error. Then each control of each
+    widget is used, by keyboard where it is a slider, and must change the sentence that says what
+    is shown; and the kernel must hear of it.
+    """
+    address, _ = notebook_server
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+        )
+        page = browser.new_page(viewport={"width": 1200, "height": 900})
+        errors: list[str] = []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(f"{address}notebooks/{chapter}.ipynb")
+        run_all_cells(page)
+        assert page.locator(".output_error").all_inner_texts() == []
+        widgets = page.locator(".tfcourse-widget")
+        widgets.first.wait_for()
+        for widget in widgets.all():
+            move_every_control(page, widget)
+        assert errors == []
+        browser.close()
+
+
+def run_all_cells(page: Page) -> None:
+    page.wait_for_function("() => window.Jupyter?.notebook?.kernel?.is_connected()", timeout=60_000)
+    page.evaluate("() => Jupyter.notebook.clear_all_output()")
+    page.evaluate("() => Jupyter.notebook.execute_all_cells()")
+    page.wait_for_function(
+        """() => Jupyter.notebook.get_cells().every(
+            cell => cell.cell_type !== "code" || !cell.get_text().trim()
+                || /^\\d+$/.test(String(cell.input_prompt_number)))
+            || document.querySelector(".output_error")""",
+        timeout=900_000,
+    )
+
+
+def kernel_state(page: Page) -> str:
+    """Ask the kernel for the settings of the course's widgets, as it knows them."""
+    return page.evaluate(
+        """() => new Promise(resolve => Jupyter.notebook.kernel.execute(
+            `from ipywidgets import Widget as _W
+print([{k: v for k, v in w.get_state().items() if k in
+    ("depth", "alpha", "show_with", "show_without", "email", "row", "mask")}
+    for w in _W.widgets.values() if "anywidget" in str(w._model_module)])`,
+            {iopub: {output: message => resolve(message.content.text)}}))"""
+    )
+
+
+def move_every_control(page: Page, widget) -> None:
+    sentence = widget.locator("[aria-live]")
+
+    def changes(name: str, act) -> None:
+        before = sentence.inner_text(), kernel_state(page)
+        act()
+        assert sentence.inner_text() != before[0], f"{name} changed nothing on the page"
+        assert kernel_state(page) != before[1], f"the kernel did not hear of {name}"
+
+    for slider in widget.locator("input[type=range]").all():
+        slider.focus()
+        at_end = slider.evaluate("s => s.value === s.max")
+        changes(
+            "the slider",
+            lambda at_end=at_end: page.keyboard.press("ArrowLeft" if at_end else "ArrowRight"),
+        )
+    for box in widget.locator("input[type=checkbox]").all():
+        changes("a checkbox", box.click)
+        box.click()
+    for menu in widget.locator("select").all():
+        changes("the menu", lambda menu=menu: menu.select_option(index=1))
+    for button in widget.locator("button:not([aria-disabled=true])").all():
+        changes("a button", button.click)
