@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +17,7 @@ from tfcourse.config import ModelConfig
 Rotation = Callable[[Tensor], Tensor]
 
 
+@runtime_checkable
 class LayerCache(Protocol):
     """The keys and values of one layer's earlier positions (see `generation.KVCache`)."""
 

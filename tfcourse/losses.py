@@ -42,7 +42,9 @@ def next_token_loss(
     rows, flat = hidden.flatten(0, -2), targets.flatten()
     if reduction == "none":
         return _per_row(rows, head, flat).view(targets.shape)
-    total = _ChunkedCrossEntropy.apply(rows, head.weight, head.bias, flat)
+    # Within the function itself gradients always count as disabled, so it is asked here.
+    wants_grad = torch.is_grad_enabled()
+    total = _ChunkedCrossEntropy.apply(rows, head.weight, head.bias, flat, wants_grad)
     if reduction == "sum":
         return total
     return total / (flat != IGNORE).sum().clamp(min=1)
@@ -86,6 +88,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         weight: Float[Tensor, "V d"],
         bias: Float[Tensor, "V"] | None,
         targets: Int[Tensor, "N"],
+        wants_grad: bool,
     ) -> Float[Tensor, ""]:
         device = hidden.device.type
         autocast = torch.is_autocast_enabled(device)
@@ -93,7 +96,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         with torch.autocast(device, enabled=False):
             h, w = hidden.to(dtype), weight.to(dtype)
             b = bias.float() if bias is not None else None
-            needs_h, needs_w, needs_b, _ = ctx.needs_input_grad
+            needs_h, needs_w, needs_b = (wants_grad and needs for needs in ctx.needs_input_grad[:3])
             grad_h = torch.empty_like(h) if needs_h else None
             grad_w = torch.zeros_like(weight, dtype=torch.float32) if needs_w else None
             grad_b = torch.zeros_like(b) if b is not None and needs_b else None
@@ -107,7 +110,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
                 log_z = logits.logsumexp(dim=1, keepdim=True)
                 nll = (log_z - logits.gather(1, target)).squeeze(1)
                 total += nll.masked_fill(~counts, 0.0).sum()
-                if not (needs_h or needs_w):
+                if not (needs_h or needs_w or needs_b):
                     continue
                 grad = logits.sub_(log_z).exp_()  # softmax, in the memory of the logits
                 grad.scatter_add_(1, target, grad.new_full(target.shape, -1.0))
@@ -136,4 +139,4 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             grad_w = grad_w.mul_(grad_total).to(weight_dtype)
         if grad_b is not None:
             grad_b = grad_b.mul_(grad_total).to(weight_dtype)
-        return grad_h, grad_w, grad_b, None
+        return grad_h, grad_w, grad_b, None, None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -16,6 +16,7 @@ from tfcourse.norms import make_norm
 from tfcourse.positions import LearnedPositions, make_positions
 
 
+@runtime_checkable
 class Cache(Protocol):
     """What a stack needs of a KV cache (see `generation.KVCache`)."""
 
