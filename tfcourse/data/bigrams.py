@@ -1,0 +1,53 @@
+"""Predict the next token from a table of counts: what a model can do without attention.
+
+A layer that works on each position alone can know the current token and its position, nothing
+else. The table of how often each token followed them is the best of such predictors.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from tfcourse.data.batching import DataSet
+from tfcourse.losses import IGNORE
+
+
+def bigram_nats(
+    data: DataSet, n_texts: int = 20_000, use_position: bool = False
+) -> Float[Tensor, "n_rows"]:
+    """Score the held-out rows by a table that is counted on `n_texts` rows of training data.
+
+    Returns −log p of each row in nats, in the order of `data.floor`. A count is backed off to the
+    next simpler table, weighted as one observation: token and position, token alone, nothing.
+    """
+    V, L = data.vocab_size, data.max_len
+
+    def examples(batch) -> tuple[Int[Tensor, "N"], Int[Tensor, "N"], Int[Tensor, "N"]]:
+        counted = batch.targets != IGNORE
+        positions = torch.arange(batch.inputs.shape[1]).expand_as(batch.inputs)
+        return positions[counted], batch.inputs[counted], batch.targets[counted]
+
+    counts = torch.zeros(L if use_position else 1, V, V)
+    batch_size = 1000
+    for step in range(-(-n_texts // batch_size)):
+        position, token, target = examples(data.train_batch(step, batch_size))
+        index = (position * use_position, token, target)
+        counts.index_put_(index, torch.ones(len(token)), accumulate=True)
+
+    def backed_off(table: Tensor, simpler: Tensor) -> Tensor:
+        return (table + simpler) / (table.sum(-1, keepdim=True) + 1)
+
+    p = torch.full((V,), 1 / V)
+    p = backed_off(counts.sum((0, 1)), p)
+    p = backed_off(counts.sum(0), p)
+    p = backed_off(counts, p) if use_position else p[None]
+
+    nats = []
+    for batch in data.held_out_batches(batch_size):
+        position, token, target = examples(batch)
+        per_row = torch.zeros(batch.targets.shape)
+        per_row[batch.targets != IGNORE] = -p[position * use_position, token, target].log()
+        nats.append(per_row.sum(1))
+    return torch.cat(nats)
