@@ -100,14 +100,19 @@ def subset_icon_fonts(app: Sphinx, error: Exception | None) -> None:
         font.save(static / f"{font_name}.subset.woff")
 
 
-def add_page_scripts(
+def mend_page(
     app: Sphinx, pagename: str, templatename: str, context: dict, doctree: object
 ) -> None:
-    """Hold back a page's quizzes until MathJax is ready, and make them accessible.
+    """Mend what is not accessible, and hold back a page's quizzes until MathJax is ready.
 
     jupyterquiz loads MathJax from another host when it finds it not ready yet.
     """
     body = context.get("body", "")
+    # A deprecated role, which a list may not have as a child.
+    body = body.replace('role="doc-biblioentry"', 'role="listitem"')
+    # A label that says less than the text inside.
+    body = body.replace(' aria-label="Toggle hidden content"', "")
+    context["body"] = body
     if "data-shufflequestions" not in body:
         return
     context["body"] = re.sub(
@@ -126,9 +131,12 @@ def set_paths(app: Sphinx, config: object) -> None:
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("config-inited", set_paths)
     app.connect("builder-inited", copy_assets)
-    app.connect("html-page-context", add_page_scripts)
+    app.connect("html-page-context", mend_page)
     app.connect("build-finished", subset_icon_fonts)
+    # Pages that Sphinx would keep are written anew when this file changes.
+    app.add_config_value("tfcourse_book_source", Path(__file__).read_text("utf-8"), "html")
     app.add_css_file("book.css")
+    app.add_js_file("book.js")
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 

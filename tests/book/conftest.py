@@ -1,0 +1,154 @@
+"""Open the built book in a browser, over http:// and from disk."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import shutil
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import yaml
+from playwright.sync_api import Browser, Page, sync_playwright
+
+ROOT = Path(__file__).resolve().parents[2]
+HTML = ROOT / "_build" / "html"
+AXE = ROOT / "book" / "node_modules" / "axe-core" / "axe.min.js"
+WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
+
+
+def chapter_pages() -> list[str]:
+    """List the book's pages in reading order, as paths below the built book."""
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    chapters = [chapter["file"] for part in toc["parts"] for chapter in part["chapters"]]
+    return [f"{name}.html" for name in [toc["root"], *chapters]]
+
+
+def all_pages() -> list[str]:
+    return [*chapter_pages(), "search.html", "genindex.html"]
+
+
+@dataclass
+class Visit:
+    """A page in the browser and everything it complained about or asked for."""
+
+    page: Page
+    base: str
+    complaints: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.page.on("console", self._on_console)
+        self.page.on("pageerror", lambda error: self.complaints.append(f"page error: {error}"))
+        self.page.on("request", self._on_request)
+        self.page.on(
+            "requestfailed",
+            lambda request: self.complaints.append(f"failed: {request.url} {request.failure}"),
+        )
+        self.page.on("response", self._on_response)
+
+    def _on_console(self, message: object) -> None:
+        if message.type in ("error", "warning", "assert"):
+            self.complaints.append(f"console {message.type}: {message.text}")
+
+    def _on_request(self, request: object) -> None:
+        if not request.url.startswith((self.base, "data:", "blob:")):
+            self.foreign.append(request.url)
+
+    def _on_response(self, response: object) -> None:
+        if response.status >= 400:
+            self.complaints.append(f"status {response.status}: {response.url}")
+
+    def open(self, path: str) -> None:
+        """Load a page and wait until its math, quizzes and widgets stand."""
+        self.page.goto(self.base + path, wait_until="load")
+        self.page.evaluate("() => window.MathJax?.startup?.promise?.then(() => 0) ?? 0")
+        if self.page.locator('script[type="application/vnd.jupyter.widget-view+json"]').count():
+            self.page.wait_for_selector(".tfcourse-widget", timeout=20_000)
+        # jupyterquiz typesets its quizzes half a second after it shows them.
+        self.page.wait_for_timeout(
+            700 if self.page.locator("[data-shufflequestions]").count() else 50
+        )
+
+    def set_theme(self, theme: str) -> None:
+        self.page.evaluate(
+            """theme => { localStorage.setItem("mode", theme); localStorage.setItem("theme", theme);
+                document.documentElement.dataset.mode = theme;
+                document.documentElement.dataset.theme = theme; }""",
+            theme,
+        )
+        self.page.wait_for_timeout(300)  # colours fade into each other
+
+    def axe(self) -> list[str]:
+        """Run axe-core; a line per violation: rule, elements, what to do."""
+        if not self.page.evaluate("() => 'axe' in window"):
+            # As AMD module it would register with RequireJS instead of becoming a global.
+            source = AXE.read_text(encoding="utf-8")
+            self.page.evaluate("source => { const define = undefined; eval(source); }", source)
+        result = self.page.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
+        return [
+            f"{violation['id']}: {violation['help']}: "
+            + "; ".join(str(node["target"]) + " " + node["html"][:120] + " " + node["failureSummary"][-170:] for node in violation["nodes"][:5])
+            for violation in result["violations"]
+        ]
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *arguments: object) -> None:
+        """Keep the test's output for the tests."""
+
+
+@pytest.fixture(scope="session")
+def html() -> Path:
+    if not (HTML / "index.html").exists():
+        pytest.fail("the book is not built; run: make book")
+    return HTML
+
+
+@pytest.fixture(scope="session")
+def bases(html: Path) -> Iterator[dict[str, str]]:
+    """The book's address over http:// (a free port of this machine) and from disk."""
+    handler = functools.partial(QuietHandler, directory=str(html))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield {
+            "http": f"http://127.0.0.1:{server.server_port}/",
+            "file": html.as_uri() + "/",
+        }
+        server.shutdown()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=list(FLAGS)
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser: Browser, bases: dict[str, str]) -> Iterator:
+    """Open pages in a clean profile: `visit("http")` gives a Visit."""
+    contexts = []
+
+    def start(scheme: str, viewport: dict[str, int] = WIDE) -> Visit:
+        context = browser.new_context(viewport=viewport, reduced_motion="reduce")
+        contexts.append(context)
+        return Visit(context.new_page(), bases[scheme])
+
+    yield start
+    for context in contexts:
+        context.close()
