@@ -54,6 +54,7 @@ class DataSet(ABC):
     bos_id, eos_id, pad_id = BOS, EOS, PAD
     tokenizer: Tokenizer
     max_len: int
+    _seed: int
     floor: Float[Tensor, "n_rows"] | None = None
     _held_out: Sequence[Sequence[int]]
 
@@ -68,8 +69,16 @@ class DataSet(ABC):
         return self.tokenizer.decode(ids)
 
     def to_dict(self) -> dict[str, Any]:
-        """Describe the tokenizer in JSON types; `tokenizers.tokenizer_from_dict` rebuilds it."""
-        return self.tokenizer.to_dict()
+        """Describe the data in JSON types: what a resumed run must find unchanged.
+
+        `tokenizers.tokenizer_from_dict` rebuilds the tokenizer from its entry.
+        """
+        return {
+            "tokenizer": self.tokenizer.to_dict(),
+            "seed": self._seed,
+            "max_len": self.max_len,
+            "n_held_out": len(self._held_out),
+        }
 
     def train_batch(self, step: int, batch_size: int) -> Batch:
         """Return the batch of a step: the same for the same seed, step and batch size."""

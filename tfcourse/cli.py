@@ -1,0 +1,268 @@
+"""The command line: `tfcourse train` and `tfcourse sample`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tomllib
+import warnings
+from collections.abc import Sequence
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any, Literal, NoReturn, get_args, get_origin, get_type_hints
+
+from tfcourse import __version__
+from tfcourse.config import ModelConfig, TrainConfig
+from tfcourse.presets import PRESETS
+
+EXAMPLES = """\
+examples:
+  tfcourse train emails --preset tiny --out runs/emails
+  tfcourse sample --checkpoint runs/emails --prompt "subject:"
+  tfcourse train mailbox ~/mail.mbox --out runs/mine
+
+exit status: 0 done, 1 could not, 2 asked wrongly, 130 interrupted
+"""
+FROM_DATA = ("vocab_size", "max_len")
+"""Fields of the model that the data set decides."""
+
+
+class UsageError(Exception):
+    """The command asks for something that cannot be meant."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors fit one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; return its exit status."""
+    parser = make_parser()
+    args = parser.parse_args(argv)
+    warnings.showwarning = lambda message, *rest, **more: print(
+        f"warning: {message}", file=sys.stderr
+    )
+    try:
+        args.run(args)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        print(f"{parser.prog}: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except UsageError as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        return 2
+    except (ValueError, OSError, FloatingPointError) as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def make_parser() -> Parser:
+    """Build the parser; every flag of a configuration comes from the field that it sets."""
+    parser = Parser(
+        prog="tfcourse",
+        description="Train and sample the course's transformer.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"tfcourse {__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    train = commands.add_parser("train", help="train a model").add_subparsers(
+        title="data sets", required=True, metavar="DATA"
+    )
+    emails = train.add_parser("emails", help="generated emails with an exactly known entropy")
+    emails.add_argument(
+        "--held-out", type=int, default=2000, metavar="N", help="held-out emails [2000]"
+    )
+    mailbox = train.add_parser("mailbox", help="your own mail; nothing leaves this machine")
+    mailbox.add_argument("path", type=Path, metavar="PATH", help="an mbox file or a maildir")
+    mailbox.add_argument(
+        "--tokens", type=int, default=4096, metavar="N", help="size of the vocabulary [4096]"
+    )
+    mailbox.add_argument(
+        "--context", type=int, default=256, metavar="N", help="longest row, tokens [256]"
+    )
+    for name, command in (("emails", emails), ("mailbox", mailbox)):
+        command.set_defaults(run=run_train, data=name)
+        command.add_argument(
+            "--data-seed", type=int, default=0, metavar="N", help="seed of the data [0]"
+        )
+        command.add_argument(
+            "--out", type=Path, required=True, metavar="DIR", help="folder of the run's files"
+        )
+        command.add_argument("--resume", action="store_true", help="go on from the checkpoint")
+        command.add_argument(
+            "--preset",
+            choices=list(PRESETS),
+            default="tiny",
+            help="tiny for a CPU, base for a GPU; gives the values in brackets [tiny]",
+        )
+        command.add_argument(
+            "--config",
+            type=Path,
+            metavar="FILE",
+            help="a TOML file with sections [model] and [train]; flags win over it",
+        )
+        for section, config in (("model", ModelConfig), ("train", TrainConfig)):
+            add_flags(command.add_argument_group(section), config, PRESETS["tiny"][section])
+
+    sample = commands.add_parser("sample", help="write text with a trained model")
+    sample.set_defaults(run=run_sample)
+    sample.add_argument(
+        "--checkpoint", type=Path, required=True, metavar="PATH", help="a run's folder or its file"
+    )
+    sample.add_argument("--prompt", default="", metavar="TEXT", help="how the text begins [empty]")
+    sample.add_argument("--n", type=int, default=1, metavar="N", help="number of texts [1]")
+    sample.add_argument(
+        "--max-new-tokens", type=int, metavar="N", help="tokens per text [to the end of max_len]"
+    )
+    sample.add_argument(
+        "--temperature", type=float, default=1.0, metavar="T", help="0 takes the likeliest [1.0]"
+    )
+    sample.add_argument("--top-k", type=int, metavar="K", help="draw from the K likeliest [all]")
+    sample.add_argument(
+        "--top-p", type=float, metavar="P", help="draw from the likeliest that reach P [1.0]"
+    )
+    sample.add_argument("--seed", type=int, metavar="N", help="repeat the same draws [random]")
+    return parser
+
+
+def add_flags(group: Any, config: type, preset: dict[str, Any]) -> None:
+    """Add one flag per field; its help is the field's meaning and its default."""
+    hints = get_type_hints(config, include_extras=True)
+    for field in fields(config):
+        if config is ModelConfig and field.name in FROM_DATA:
+            continue
+        kind, meaning = get_args(hints[field.name])
+        default = preset.get(field.name, field.default)
+        shown = "" if default in (None, MISSING) else f" [{default}]"
+        options: dict[str, Any] = {
+            "help": (meaning + shown).replace("%", "%%"),
+            "dest": f"{config.__name__}.{field.name}",
+            "default": argparse.SUPPRESS,
+        }
+        if kind is bool:
+            options["action"] = argparse.BooleanOptionalAction
+        elif get_origin(kind) is Literal:
+            options["choices"] = get_args(kind)
+        else:
+            options |= {"type": kind, "metavar": {int: "N", float: "X", str: "NAME"}[kind]}
+        group.add_argument("--" + field.name.replace("_", "-"), **options)
+
+
+def settings(args: argparse.Namespace, saved: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the values of both configurations: flags over file over checkpoint over preset."""
+    file = read_config_file(args.config) if args.config else {}
+    result = {}
+    for section, config in (("model", ModelConfig), ("train", TrainConfig)):
+        prefix = config.__name__ + "."
+        flags = {k.removeprefix(prefix): v for k, v in vars(args).items() if k.startswith(prefix)}
+        base = saved.get(f"{section}_config", PRESETS[args.preset][section])
+        result[section] = base | file.get(section, {}) | flags
+    return result
+
+
+def read_config_file(path: Path) -> dict[str, dict[str, Any]]:
+    """Read a TOML file with the sections [model] and [train]."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is no TOML file: {error}") from None
+    allowed = {
+        "model": {f.name for f in fields(ModelConfig)} - set(FROM_DATA),
+        "train": {f.name for f in fields(TrainConfig)},
+    }
+    for section, values in content.items():
+        if section not in allowed or not isinstance(values, dict):
+            raise UsageError(
+                f"{path}: [{section}] is unknown; use the sections [model] and [train]"
+            )
+        for name in values:
+            if name not in allowed[section]:
+                raise UsageError(
+                    f"{path}: {name} is no field of [{section}]; "
+                    f"choose from {', '.join(sorted(allowed[section]))}"
+                )
+    return content
+
+
+def run_train(args: argparse.Namespace) -> None:
+    """Train, and print how it went."""
+    from tfcourse.architectures import DecoderLM
+    from tfcourse.checkpoints import load_checkpoint
+
+    saved = load_checkpoint(args.out) if args.resume else {}
+    values = settings(args, saved)
+    data = make_data(args)
+    values["model"] |= {"vocab_size": data.vocab_size, "max_len": data.max_len}
+    try:
+        model_config = ModelConfig(**values["model"])
+        train_config = TrainConfig(**values["train"])
+    except (TypeError, ValueError) as error:
+        raise UsageError(str(error)) from None
+
+    import torch
+
+    from tfcourse.training import train
+
+    torch.manual_seed(train_config.seed)
+    model = DecoderLM(model_config)
+    print(f"{model.n_params():,} parameters, {data.vocab_size:,} different tokens")
+    history = train(
+        model, data, train_config, args.out, resume=args.resume, progress=sys.stderr.isatty()
+    )
+    print(history.summary())
+
+
+def make_data(args: argparse.Namespace) -> Any:
+    """Build the data set that the command names."""
+    from tfcourse.data.batching import EmailData, TextData
+    from tfcourse.data.mailbox import read_mailbox
+    from tfcourse.data.tokenizers import train_bpe
+
+    if args.data == "emails":
+        return EmailData(args.data_seed, args.held_out)
+    texts, report = read_mailbox(args.path)
+    print(report)
+    return TextData(texts, train_bpe(texts, args.tokens), args.context, args.data_seed)
+
+
+def run_sample(args: argparse.Namespace) -> None:
+    """Write texts with a trained model."""
+    from tfcourse.checkpoints import load_model
+    from tfcourse.data.tokenizers import BOS, EOS, tokenizer_from_dict
+    from tfcourse.generation import generate
+
+    if args.n < 1:
+        raise UsageError(f"--n {args.n} asks for no text; use 1 or more")
+    model, state = load_model(args.checkpoint)
+    tokenizer = tokenizer_from_dict(state["data"]["tokenizer"])
+    prompt = [BOS, *tokenizer.encode(args.prompt)]
+    room = model.config.max_len - len(prompt)
+    new_tokens = room if args.max_new_tokens is None else args.max_new_tokens
+    rows = generate(
+        model,
+        [prompt] * args.n,
+        new_tokens,
+        temperature=args.temperature,
+        top_k=args.top_k,
+        top_p=args.top_p,
+        stop_tokens=[EOS],
+        seed=args.seed,
+    )
+    for i, row in enumerate(rows):
+        if i:
+            print("---")
+        print(tokenizer.decode(prompt + row))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
