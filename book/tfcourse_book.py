@@ -82,6 +82,7 @@ def subset_icon_fonts(app: Sphinx, error: Exception | None) -> None:
         return
     static = Path(app.outdir) / "_static"
     css = (static / "styles" / "pydata-sphinx-theme.css").read_text(encoding="utf-8")
+    book_css = (static / "styles" / "sphinx-book-theme.css").read_text(encoding="utf-8")
     pages = "".join(page.read_text(encoding="utf-8") for page in Path(app.outdir).rglob("*.html"))
     names = set(re.findall(r"\bfa-[a-z0-9-]+", pages))
     used = {
@@ -89,8 +90,9 @@ def subset_icon_fonts(app: Sphinx, error: Exception | None) -> None:
         for selectors, code in re.findall(r'([^{}]+)\{content:"\\([0-9a-f]+)"\}', css)
         if names & set(re.findall(r"\.(fa-[a-z0-9-]+):before", selectors))
     }
-    # Icons that the style sheet itself places: admonitions, external links, downloads.
-    used |= {int(code, 16) for code in re.findall(r'--pst-icon-[a-z-]+:"\\([0-9a-f]+)"', css)}
+    # Icons that the style sheets place themselves: admonitions, external links, contents.
+    used |= {ord(character) for character in re.findall(r'--pst-[a-z-]+:"([^\x00-\x7f])"', css)}
+    used |= {int(code, 16) for code in re.findall(r'content:"\\(f[0-9a-f]{3})"', book_css)}
     for font_name in ("fa-solid-900", "fa-brands-400"):
         font = ttLib.TTFont(static / "vendor" / "fontawesome" / "webfonts" / f"{font_name}.ttf")
         subsetter = subset.Subsetter(subset.Options(ignore_missing_unicodes=True))
