@@ -1,0 +1,96 @@
+"""Widgets and quizzes answer on the static page, where there is no kernel."""
+
+from __future__ import annotations
+
+import pytest
+
+WIDGET_PAGES = ["chapters/01_residuals.html", "chapters/05_training_loss.html"]
+QUIZ_PAGES = ["chapters/prerequisites.html", *WIDGET_PAGES]
+CONTROLS = "input:visible, select:visible, button:visible"
+
+
+def spoken(widget) -> str:
+    return " ".join(widget.locator("[aria-live]").all_inner_texts())
+
+
+def operate(control, page) -> bool:
+    """Move one control by keyboard alone, as far as it goes; False where it is at its end."""
+    if not control.is_enabled():
+        return False
+    kind = control.evaluate("e => e.type || e.tagName.toLowerCase()")
+    control.focus()
+    if kind == "range":
+        low, high, value = control.evaluate("e => [+e.min, +e.max, +e.value]")
+        page.keyboard.press("ArrowLeft" if value > low else "ArrowRight")
+        return low < high
+    if kind == "select-one":
+        first = control.evaluate("e => e.selectedIndex === 0")
+        page.keyboard.press("ArrowDown" if first else "ArrowUp")
+        return control.evaluate("e => e.options.length > 1")
+    page.keyboard.press("Space")
+    return True
+
+
+@pytest.mark.parametrize("scheme", ["http", "file"])
+@pytest.mark.parametrize("path", WIDGET_PAGES)
+def test_each_control_changes_what_is_said(visit, path, scheme):
+    """Catches: anywidget not found by RequireJS, a listener that is not attached, a control
+    that only a mouse can move, state without the model that a view names."""
+    page = visit(scheme)
+    page.open(path)
+    widgets = page.page.locator(".tfcourse-widget")
+    views = page.page.locator('script[type="application/vnd.jupyter.widget-view+json"]').count()
+    assert views >= 1
+    assert widgets.count() == views
+    for widget in widgets.all():
+        controls = widget.locator(CONTROLS)
+        assert controls.count() >= 2
+        for number in range(controls.count()):
+            control = controls.nth(number)
+            before = spoken(widget)
+            if operate(control, page.page):
+                page.page.wait_for_timeout(150)
+                assert spoken(widget) != before, control.evaluate("e => e.outerHTML")
+    assert page.complaints == []
+    assert page.foreign == []
+
+
+@pytest.mark.parametrize("path", WIDGET_PAGES)
+def test_moved_widgets_stay_accessible_and_narrow(visit, path):
+    """Catches: colours or widths that only another state of the widget has."""
+    page = visit("http", {"width": 360, "height": 740})
+    page.open(path)
+    for summary in page.page.locator(".tfcourse-widget summary").all():
+        summary.click()
+    for control in page.page.locator(".tfcourse-widget").locator(CONTROLS).all():
+        operate(control, page.page)
+    for theme in ("light", "dark"):
+        page.set_theme(theme)
+        assert page.axe() == [], theme
+    assert page.page.evaluate("document.scrollingElement.scrollWidth") <= 360
+
+
+@pytest.mark.parametrize("path", QUIZ_PAGES)
+def test_quizzes_answer_in_both_themes(visit, path):
+    """Every option of every question by keyboard: feedback appears, readable, and specific.
+
+    Catches: an option without feedback, feedback in a colour too weak for one theme, a quiz
+    that looks for MathJax on another host.
+    """
+    page = visit("file")
+    page.open(path)
+    questions = page.page.locator(".Quiz")
+    assert questions.count() >= 1
+    for question in questions.all():
+        said = []
+        for option in question.locator(".MCButton input").all():
+            option.focus()
+            page.page.keyboard.press("Space")
+            said.append(question.locator(".Feedback").inner_text().strip())
+        assert all(len(text) > 12 for text in said), said
+        assert len(set(said)) == len(said), said
+    for theme in ("light", "dark"):
+        page.set_theme(theme)
+        assert page.axe() == [], theme
+    assert page.complaints == []
+    assert page.foreign == []

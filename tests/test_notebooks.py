@@ -1,0 +1,197 @@
+"""The stored notebooks: what they may leave unchecked, and that nbval would see a lie."""
+
+from __future__ import annotations
+
+import ast
+import getpass
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import nbformat
+import notebooks
+import pytest
+from run import NBVAL
+
+ROOT = Path(__file__).resolve().parent.parent
+CHAPTERS = notebooks.chapters()
+UNCHECKED = {"quiz", "timing", "trained"}
+"""The kinds of cells whose outputs may differ between two runs or machines."""
+OTHER_TAGS = {"setup", "remove-cell", "hide-cell", "hide-input", "hide-output", "remove-input"}
+MAY_RAISE: set[str] = set()
+"""Cells, as "chapter: first line", that end in an exception because it is the lesson."""
+
+
+def code_cells(path: Path) -> list[nbformat.NotebookNode]:
+    return [cell for cell in notebooks.read(path).cells if cell.cell_type == "code"]
+
+
+def texts(cell: nbformat.NotebookNode) -> list[str]:
+    """List the outputs of a cell as text, less images and scripts."""
+    found = []
+    for output in cell.outputs:
+        found.append(output.get("text", ""))
+        for kind, value in output.get("data", {}).items():
+            if not kind.startswith("image/") and not kind.endswith("+json"):
+                found.append(value if isinstance(value, str) else json.dumps(value))
+    return found
+
+
+@pytest.fixture(params=CHAPTERS, ids=lambda path: path.stem)
+def chapter(request) -> Path:
+    return request.param
+
+
+def test_only_three_kinds_of_cells_go_unchecked(chapter):
+    """Catches: an unstable cell tagged away, or nbval's own tags under another name."""
+    for cell in code_cells(chapter):
+        tags, first = notebooks.tags(cell), cell.source.split("\n", 1)[0]
+        assert ("nbval-ignore-output" in tags) == bool(tags & UNCHECKED), f"{first}: {tags}"
+        raising = {"raises-exception"} if f"{chapter.stem}: {first}" in MAY_RAISE else set()
+        assert tags <= UNCHECKED | OTHER_TAGS | raising | {"nbval-ignore-output"}, first
+        assert len(tags & UNCHECKED) <= 1, first
+        assert not re.search(r"#\s*(NBVAL|PYTEST_VALIDATE)", cell.source), first
+        assert ("quiz" in tags) == ("display_quiz(" in cell.source), first
+
+
+def test_a_trained_result_is_asserted_by_the_next_cell(chapter):
+    """Catches: a trained number that is shown and checked by nothing."""
+    cells = code_cells(chapter)
+    for cell, following in zip(cells, [*cells[1:], None], strict=True):
+        if "trained" in notebooks.tags(cell):
+            assert following is not None, cell.source
+            assert "nbval-ignore-output" not in notebooks.tags(following), following.source
+            checks = [n for n in ast.walk(ast.parse(following.source)) if isinstance(n, ast.Assert)]
+            assert checks, following.source
+
+
+def test_every_cell_was_run_in_order(chapter):
+    """Catches: outputs stored by hand, or cells run out of order."""
+    counts = [cell.execution_count for cell in code_cells(chapter) if cell.source.strip()]
+    assert counts == list(range(1, len(counts) + 1))
+
+
+def test_metadata_names_no_machine(chapter):
+    """Case 83. Catches: the author's own kernel, Python version or timestamps."""
+    notebook = notebooks.read(chapter)
+    assert notebook.metadata.kernelspec == notebooks.KERNEL
+    assert notebook.metadata.language_info == notebooks.LANGUAGE
+    assert all("execution" not in cell.metadata for cell in notebook.cells)
+
+
+def test_outputs_name_no_place_or_person_and_no_warning(chapter):
+    """Catches: absolute paths, user names, object addresses, and stored warnings."""
+    place = re.compile(r"/(?:home|root|Users|tmp|work|usr|opt)/|[A-Z]:\\\\|\.venv|0x[0-9a-f]{8}")
+    user = getpass.getuser()
+    for cell in code_cells(chapter):
+        assert all(output.get("name") != "stderr" for output in cell.outputs), cell.source
+        for text in texts(cell):
+            assert not place.search(text), place.search(text)
+            assert user == "root" or not re.search(rf"\b{re.escape(user)}\b", text)
+
+
+def test_every_image_has_alternative_text(chapter):
+    """Catches: `plt.show()` in place of `tfcourse.figures.show`; math in the text."""
+    for cell in code_cells(chapter):
+        for output in cell.outputs:
+            for kind in output.get("data", {}):
+                if kind.startswith("image/"):
+                    alt = output.metadata[kind]["alt"]
+                    assert cell.metadata.mystnb.image.alt == alt
+                    assert len(alt) > 15 and not re.search(r"[\\$]", alt), alt
+
+
+def test_every_widget_view_has_its_model(chapter):
+    """Case 73. Catches: widget state that was not stored, or lacks a layout."""
+    notebook = notebooks.read(chapter)
+    widgets = notebook.metadata.get("widgets", {}).get(notebooks.STATE, {}).get("state", {})
+    views = {
+        output.data[notebooks.VIEW]["model_id"]
+        for cell in code_cells(chapter)
+        for output in cell.outputs
+        if notebooks.VIEW in output.get("data", {})
+    }
+    named = set(re.findall(r"IPY_MODEL_([\w-]+)", json.dumps(widgets)))
+    assert views | named == set(widgets)
+
+
+def test_tidying_again_changes_nothing(chapter):
+    """Catches: ids that depend on the run, so that every `make chapters` gives a diff."""
+    notebook = notebooks.read(chapter)
+    before = nbformat.writes(notebook)
+    notebooks.stamp_setup_cell(notebook)
+    notebooks.tidy(notebook, chapter.stem)
+    assert nbformat.writes(notebook) == before
+
+
+# That nbval sees what it should, and only that.
+
+
+def stored(path: Path, source: str, output: str, kernel: str = "python3") -> Path:
+    """Write a notebook of one cell with one stored line of output."""
+    cell = nbformat.v4.new_code_cell(source, execution_count=1)
+    cell.outputs = [nbformat.v4.new_output("stream", name="stdout", text=output)]
+    notebook = nbformat.v4.new_notebook(cells=[cell])
+    notebook.metadata.kernelspec = {"name": kernel, "display_name": kernel, "language": "python"}
+    nbformat.write(notebook, path)
+    return path
+
+
+def green(folder: Path) -> dict[str, bool]:
+    """Run nbval on every notebook of a folder; return which ones it passes."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "tests"), "EXPECTED": sys.executable}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *NBVAL]
+    done = subprocess.run(
+        [*command, "--junit-xml=report.xml", *(path.name for path in folder.glob("*.ipynb"))],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    cases = ElementTree.parse(folder / "report.xml").iter("testcase")
+    return {case.get("classname").split(".")[0]: len(case) == 0 for case in cases}
+
+
+@pytest.mark.slow
+@pytest.mark.nohook
+def test_nbval_sees_each_lie_and_nothing_else(tmp_path):
+    """Cases 71, 72, 81, 83. Catches: nbval run lax, a plugin that skips stdout as well,
+    nbval run in the kernel that a notebook names."""
+    here = "import os, sys; print(sys.executable == os.environ['EXPECTED'])"
+    constant = "from package_of_the_book import EPS; print(EPS)"
+    warning = "import warnings; warnings.warn('new')"
+    cases = {
+        "true": ("print(f'{1 / 3:.3f}')", "0.333", True),
+        "changed_number": ("print(f'{1 / 3:.3f}')", "0.334", False),
+        "exception": ("print('0.333'); 1 / 0", "0.333", False),
+        "extra_warning": (f"{warning}; print(1)", "1", True),
+        "warning_and_changed_number": (f"{warning}; print(2)", "1", False),
+        "kernel_of_the_author": (here, "True", True),
+        "constant": (constant, "1e-05", True),
+        "changed_constant": (constant, "1e-06", False),
+    }
+    (tmp_path / "package_of_the_book.py").write_text("EPS = 1e-5\n")
+    for name, (source, output, _) in cases.items():
+        kernel = "an-authors-own-env" if name == "kernel_of_the_author" else "python3"
+        stored(tmp_path / f"{name}.ipynb", source, output + "\n", kernel)
+    assert green(tmp_path) == {name: expected for name, (_, _, expected) in cases.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.nohook
+def test_a_failed_execution_leaves_the_notebook_as_it_was(tmp_path):
+    """Catches: a half-run notebook written over the good one; an exit code of 0."""
+    path = stored(tmp_path / "failing.ipynb", "print(1); raise SystemError('no')", "1\n")
+    before = path.read_bytes()
+    command = [sys.executable, str(ROOT / "book" / "execute.py"), str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert path.name in done.stderr
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
