@@ -82,6 +82,7 @@ def generate(
             window does not slide: that would need all keys again at other positions).
     """
     _check_request(model, prompts, max_new_tokens)
+    _check_sampling(temperature, top_k, top_p)
     device, dtype = model.head.weight.device, model.head.weight.dtype
     lengths = [len(prompt) for prompt in prompts]
     longest = max(lengths)
@@ -138,7 +139,9 @@ def next_token_probabilities(
     if temperature == 0:
         best = logits.argmax(dim=-1, keepdim=True)
         return torch.zeros_like(logits, dtype=torch.float32).scatter_(-1, best, 1.0)
-    logits = logits.float() / temperature
+    logits = logits.float()
+    # Measured from the largest, so that a tiny temperature gives −inf and not inf − inf.
+    logits = (logits - logits.amax(dim=-1, keepdim=True)) / temperature
     if top_k is not None and top_k < logits.shape[-1]:
         values, indices = logits.topk(top_k, dim=-1)
         logits = torch.full_like(logits, -torch.inf).scatter_(-1, indices, values)
@@ -146,6 +149,7 @@ def next_token_probabilities(
     if top_p is not None and top_p < 1:
         ordered, indices = probabilities.sort(dim=-1, descending=True, stable=True)
         before = ordered.cumsum(dim=-1) - ordered  # what is reached without this token
+        before[:, 0] = -1.0  # the likeliest always stays
         ordered = ordered.masked_fill(before >= top_p, 0.0)
         probabilities = torch.zeros_like(probabilities).scatter_(-1, indices, ordered)
         probabilities /= probabilities.sum(dim=-1, keepdim=True)

@@ -81,8 +81,8 @@ class RotaryPositions(NoPositions):
 
 def angle_table(
     positions: Int[Tensor, "B L"], width: int, theta: float
-) -> Float[Tensor, "B L width/2"]:
-    """Return position · theta^(−2i/width) for i = 0 … width/2 − 1, in float32."""
+) -> Float[Tensor, "B L half"]:
+    """Return position · theta^(−2i/width) for i = 0 … half − 1, where half = width/2, in float32."""
     exponents = torch.arange(0, width, 2, device=positions.device, dtype=torch.float32) / width
     return positions.float().unsqueeze(-1) * theta**-exponents
 

@@ -132,14 +132,14 @@ def take_step(run: Run, batch: Batch, loss_function: Callable[..., Tensor]) -> t
         if finite:
             for optimizer in run.optimizers:
                 run.scaler.step(optimizer)
-        overflowed = not finite and run.scaler.is_enabled() and run.scaler.get_scale() > 1
-        if finite or overflowed:
+        scale = run.scaler.get_scale()
+        if run.scaler.is_enabled():
             run.scaler.update()
         for optimizer in run.optimizers:
             optimizer.zero_grad()
         if finite:
             return total, norm
-        if not overflowed:
+        if not run.scaler.get_scale() < scale or scale <= 1:
             raise FloatingPointError(_describe_overflow(run.model, batch, total))
 
 
