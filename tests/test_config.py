@@ -7,6 +7,9 @@ from helpers import one_line, tiny
 
 from tfcourse.config import ModelConfig
 
+# The hook would answer for the config: it checks the dataclass's own annotations.
+pytestmark = pytest.mark.nohook
+
 
 def test_fields_left_out_are_derived_from_the_others():
     """Catches: d_ff of SwiGLU left at 4 d_model; qkv_bias that ignores bias."""
