@@ -1,0 +1,153 @@
+"""Look at the residual stream of a model while it runs. The model is left as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from tfcourse.architectures import DecoderLM
+from tfcourse.blocks import Block
+from tfcourse.norms import LayerNorm, RMSNorm
+
+
+def part_names(model: DecoderLM) -> list[str]:
+    """Name the writers of the stream in order: the embedding (with positions), then each branch."""
+    names = ["embedding"]
+    for i, block in enumerate(model.stack.blocks, start=1):
+        if block.attention is not None:
+            names.append(f"attention {i}")
+        if block.feed_forward is not None:
+            names.append(f"MLP {i}")
+    return names
+
+
+@torch.no_grad()
+def record_stream(model: DecoderLM, tokens: Int[Tensor, "B L"]) -> Float[Tensor, "parts B L d"]:
+    """Return the stream as the embedding leaves it and as each branch leaves it."""
+    with _watch(model) as (streams, _):
+        model.hidden(tokens)
+    return torch.stack(streams)
+
+
+@torch.no_grad()
+def decompose(model: DecoderLM, tokens: Int[Tensor, "B L"]) -> Float[Tensor, "parts B L d"]:
+    """Split the last stream into what each writer put there; the parts add up to it.
+
+    Where branches keep only α of the stream, a part counts with what is left of it at the end.
+
+    Raises:
+        ValueError: a post-norm model. Its stream is rescaled twice a block and is no sum.
+    """
+    config = model.config
+    if config.norm_position != "pre":
+        raise ValueError(
+            f"norm_position={config.norm_position!r} has no exact sum; use a pre-norm model"
+        )
+    with _watch(model) as (streams, updates):
+        model.hidden(tokens)
+    alpha = config.residual_decay if config.residual else 0.0
+    parts = torch.stack([streams[0], *updates])
+    steps_left = torch.arange(len(parts) - 1, -1, -1)
+    return parts * (alpha**steps_left).view(-1, 1, 1, 1)
+
+
+@torch.no_grad()
+def attribute_logits(
+    model: DecoderLM, tokens: Int[Tensor, "B L"]
+) -> dict[str, Float[Tensor, "B V"]]:
+    """Say how much each part of the last position's stream adds to each next-token logit.
+
+    Exact: the values add up to the logits. The final norm divides by one number per position; with
+    that number kept as the whole stream made it, the norm and the head are linear in the parts. A
+    last entry "shift" holds what does not depend on the stream: the norm's β and the head's bias.
+    """
+    parts = decompose(model, tokens)[:, :, -1]  # [parts B d]
+    norm = model.stack.final_norm
+    stream = parts.sum(dim=0)
+    shift = torch.zeros_like(stream[:1])
+    assert isinstance(norm, LayerNorm | RMSNorm)
+    if isinstance(norm, LayerNorm):
+        parts = parts - parts.mean(dim=-1, keepdim=True)
+        stream = stream - stream.mean(dim=-1, keepdim=True)
+        shift = shift + norm.bias
+    scale = (stream.square().mean(dim=-1, keepdim=True) + norm.eps).rsqrt()  # [B 1]
+    values = [(part * scale * norm.weight) @ model.head.weight.T for part in parts]
+    return dict(zip(part_names(model), values, strict=True)) | {
+        "shift": model.head(shift).expand_as(values[0])
+    }
+
+
+def mean_cosine(x: Float[Tensor, "B L d"]) -> float:
+    """Return the cosine between two positions of one row, averaged over all pairs and rows.
+
+    1 means that all positions point the same way; unrelated vectors give about 0.
+    """
+    length = x.shape[1]
+    if length < 2:
+        raise ValueError(f"x has {length} positions; a pair needs at least 2")
+    unit = F.normalize(x, dim=-1)
+    with_itself = unit.square().sum(dim=(-1, -2))
+    total = unit.sum(dim=1).square().sum(dim=-1)  # sum over all pairs, each position with itself
+    return float(((total - with_itself) / (length * (length - 1))).mean())
+
+
+def measure_stream(
+    model: DecoderLM, inputs: Int[Tensor, "B L"], targets: Int[Tensor, "B L"]
+) -> dict[str, Any]:
+    """Measure one stack: alikeness, size and gradient along its depth.
+
+    Returns the settings `residual`, `alpha` and `depth`; `cosine`, `stream_rms` and `gradient` with
+    depth + 1 numbers each, for the stream before the first block and after each block; and
+    `weight_gradient` with one number per block. Gradients are norms, of the mean loss. The record
+    has the form that `widgets.ResidualLab` takes.
+    """
+    config = model.config
+    with _watch(model) as (streams, _):
+        loss = model.loss(inputs, targets)
+    streams = streams[:: 2 if config.attention and config.mlp else 1]  # two branches a block
+    weights = [list(block.parameters()) for block in model.stack.blocks]
+    flat = [weight for group in weights for weight in group]
+    gradients = torch.autograd.grad(loss, [*streams, *flat])
+    weight_gradients = iter(gradients[len(streams) :])
+    return {
+        "residual": config.residual,
+        "alpha": config.residual_decay if config.residual else 1.0,
+        "depth": config.n_layers,
+        "cosine": [mean_cosine(x.detach()) for x in streams],
+        "stream_rms": [float(x.detach().square().mean().sqrt()) for x in streams],
+        "gradient": [float(g.norm()) for g in gradients[: len(streams)]],
+        "weight_gradient": [_norm([next(weight_gradients) for _ in group]) for group in weights],
+    }
+
+
+def _norm(tensors: list[Tensor]) -> float:
+    return float(torch.stack([t.norm() for t in tensors]).norm())
+
+
+@contextmanager
+def _watch(model: DecoderLM) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
+    """Collect the streams and the branches' updates of a forward pass, without dropout."""
+    streams: list[Tensor] = []
+    updates: list[Tensor] = []
+    handles = [model.stack.dropout.register_forward_hook(lambda *call: streams.append(call[-1]))]
+    for block in model.stack.blocks:
+        assert isinstance(block, Block)
+        for branch in block.branches:
+            handles += [
+                branch.register_forward_hook(lambda *call: streams.append(call[-1])),
+                branch.dropout.register_forward_hook(lambda *call: updates.append(call[-1])),
+            ]
+    was_training = model.training
+    model.eval()
+    try:
+        yield streams, updates
+    finally:
+        model.train(was_training)
+        for handle in handles:
+            handle.remove()
