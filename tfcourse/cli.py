@@ -28,10 +28,6 @@ FROM_DATA = ("vocab_size", "max_len")
 """Fields of the model that the data set decides."""
 
 
-class UsageError(Exception):
-    """The command asks for something that cannot be meant."""
-
-
 class Parser(argparse.ArgumentParser):
     """A parser whose errors fit one line."""
 
@@ -43,6 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status."""
     parser = make_parser()
     args = parser.parse_args(argv)
+    from tfcourse.checkpoints import CheckpointError  # loads torch, which --help need not wait for
+
     warnings.showwarning = lambda message, *rest, **more: print(
         f"warning: {message}", file=sys.stderr
     )
@@ -55,12 +53,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except UsageError as error:
-        print(f"{parser.prog}: {error}", file=sys.stderr)
-        return 2
-    except (ValueError, OSError, FloatingPointError) as error:
+    except (CheckpointError, OSError, FloatingPointError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 1
+    except ValueError as error:  # a value that the package refuses
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        return 2
     return 0
 
 
@@ -175,19 +173,19 @@ def read_config_file(path: Path) -> dict[str, dict[str, Any]]:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is no TOML file: {error}") from None
+        raise ValueError(f"{path} is no TOML file: {error}") from None
     allowed = {
         "model": {f.name for f in fields(ModelConfig)} - set(FROM_DATA),
         "train": {f.name for f in fields(TrainConfig)},
     }
     for section, values in content.items():
         if section not in allowed or not isinstance(values, dict):
-            raise UsageError(
+            raise ValueError(
                 f"{path}: [{section}] is unknown; use the sections [model] and [train]"
             )
         for name in values:
             if name not in allowed[section]:
-                raise UsageError(
+                raise ValueError(
                     f"{path}: {name} is no field of [{section}]; "
                     f"choose from {', '.join(sorted(allowed[section]))}"
                 )
@@ -206,8 +204,8 @@ def run_train(args: argparse.Namespace) -> None:
     try:
         model_config = ModelConfig(**values["model"])
         train_config = TrainConfig(**values["train"])
-    except (TypeError, ValueError) as error:
-        raise UsageError(str(error)) from None
+    except TypeError as error:
+        raise ValueError(str(error)) from None
 
     import torch
 
@@ -237,13 +235,17 @@ def make_data(args: argparse.Namespace) -> Any:
 
 def run_sample(args: argparse.Namespace) -> None:
     """Write texts with a trained model."""
-    from tfcourse.checkpoints import load_model
+    from tfcourse.checkpoints import CheckpointError, load_model
     from tfcourse.data.tokenizers import BOS, EOS, tokenizer_from_dict
     from tfcourse.generation import generate
 
     if args.n < 1:
-        raise UsageError(f"--n {args.n} asks for no text; use 1 or more")
+        raise ValueError(f"--n {args.n} asks for no text; use 1 or more")
     model, state = load_model(args.checkpoint)
+    if "data" not in state:
+        raise CheckpointError(
+            f"{args.checkpoint} does not say how its tokens were made; give one of `tfcourse train`"
+        )
     tokenizer = tokenizer_from_dict(state["data"]["tokenizer"])
     prompt = [BOS, *tokenizer.encode(args.prompt)]
     room = model.config.max_len - len(prompt)

@@ -141,7 +141,7 @@ def next_token_probabilities(
         return torch.zeros_like(logits, dtype=torch.float32).scatter_(-1, best, 1.0)
     logits = logits.float()
     # Measured from the largest, so that a tiny temperature gives −inf and not inf − inf.
-    logits = (logits - logits.amax(dim=-1, keepdim=True)) / temperature
+    logits = (logits - logits.amax(dim=-1, keepdim=True)) / max(temperature, 1e-30)
     if top_k is not None and top_k < logits.shape[-1]:
         values, indices = logits.topk(top_k, dim=-1)
         logits = torch.full_like(logits, -torch.inf).scatter_(-1, indices, values)
