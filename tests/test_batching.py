@@ -86,7 +86,9 @@ def test_every_epoch_sees_each_row_once_in_another_order():
     data = TextData(TEXTS, BPE, max_len=8)
     n = len(data._train)
     epochs = [[data.train_batch(e * n + i, 1).inputs.tolist() for i in range(n)] for e in (0, 1)]
-    assert sorted(epochs[0]) == sorted(epochs[1]) == sorted([row[:-1]] for row in data._train)
+    assert (
+        sorted(epochs[0]) == sorted(epochs[1]) == sorted([row[:-1].tolist()] for row in data._train)
+    )
     assert epochs[0] != epochs[1]
     assert data.train_batch(0, n).inputs.shape[0] == n
 

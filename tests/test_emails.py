@@ -147,12 +147,16 @@ def test_ties_hold_in_every_email():
             assert "them" not in words and "are" not in words
 
 
-def test_a_word_that_only_repeats_is_certain():
-    """Catches: kinds noted at the wrong position."""
+def test_kinds_say_which_words_are_certain_and_why():
+    """Catches: kinds noted one position too late."""
     for words in sample(200):
-        for token in EMAILS.score(words):
+        tokens = EMAILS.score(words)
+        drawn = {t.slot: t.word for t in tokens if t.kind == "new"}
+        for token in tokens:
             certain = token.kind in ("fixed", "again", "agreement")
             assert (token.log_p == 0) == certain
+            if token.kind == "again":
+                assert token.word == drawn[token.slot]
 
 
 def test_ambiguous_choices_are_refused():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -37,7 +38,7 @@ def pad_rows(rows: Sequence[Sequence[int]]) -> Batch:
     inputs = torch.full((len(rows), length), PAD)
     targets = torch.full((len(rows), length), IGNORE)
     for i, row in enumerate(rows):
-        ids = torch.tensor(row)
+        ids = torch.as_tensor(row)
         inputs[i, : len(row) - 1] = ids[:-1]
         targets[i, : len(row) - 1] = ids[1:]
     return Batch(inputs, targets)
@@ -159,8 +160,11 @@ class TextData(DataSet):
                 f"max_len={max_len}; give more text or a smaller max_len"
             )
 
-    def _stream(self, texts: Iterable[str]) -> list[int]:
-        return [i for text in texts for i in (BOS, *self.encode(text), EOS)]
+    def _stream(self, texts: Iterable[str]) -> array[int]:
+        stream = array("i")  # four bytes a token: a mailbox can hold hundreds of millions
+        for text in texts:
+            stream.extend([BOS, *self.encode(text), EOS])
+        return stream
 
     def _train_batch(self, step: int, batch_size: int) -> Batch:
         n = len(self._train)
@@ -174,7 +178,7 @@ class TextData(DataSet):
         return batch
 
 
-def _windows(stream: list[int], max_len: int) -> list[list[int]]:
+def _windows(stream: array[int], max_len: int) -> list[array[int]]:
     """Cut a stream into rows whose targets are, together, all its tokens but the first."""
     return [stream[i : i + max_len + 1] for i in range(0, len(stream) - 1, max_len)]
 
