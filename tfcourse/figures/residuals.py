@@ -33,6 +33,7 @@ def draw_along_depth(kept: Mapping, dropped: Mapping) -> Figure:
 def draw_jacobians(without: Float[Tensor, "d d"], with_identity: Float[Tensor, "d d"]) -> Figure:
     """Draw both matrices below each other on one colour scale: white is 0."""
     fig, axes = panels(2, height=3.0)
+    without, with_identity = without.detach(), with_identity.detach()
     limit = float(with_identity.abs().max())
     for ax, matrix, title in (
         (axes[0], without, "without + x:  $J_F$"),
