@@ -18,7 +18,10 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).resolve().parent.parent
 UNIT = ["tests", "--ignore=tests/book"]
 HOOK = ["--jaxtyping-packages=tfcourse,beartype.beartype"]
-NBVAL = ["-p", "strict_nbval", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=600"]
+NBVAL = [
+    *["-p", "strict_nbval", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=600"],
+    f"--nbval-sanitize-with={ROOT / 'tests' / 'nbval.cfg'}",
+]
 
 
 def parts(accept: bool) -> list[tuple[str, list[str]]]:

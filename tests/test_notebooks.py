@@ -172,6 +172,7 @@ def test_nbval_sees_each_lie_and_nothing_else(tmp_path):
         "exception": ("print('0.333'); 1 / 0", "0.333", False),
         "extra_warning": (f"{warning}; print(1)", "1", True),
         "warning_and_changed_number": (f"{warning}; print(2)", "1", False),
+        "address": ("class A: ...\nprint(A())", "<__main__.A object>", True),
         "kernel_of_the_author": (here, "True", True),
         "constant": (constant, "1e-05", True),
         "changed_constant": (constant, "1e-06", False),
