@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,10 +26,9 @@ def make_env() -> Path:
     """Return the environment's folder, made anew where it is missing or out of date."""
     folder = Path(os.environ.get("TFCOURSE_COLAB_ENV", ROOT / ".venv-colab")).resolve()
     torch_version = importlib.metadata.version("torch").split("+")[0]
-    wanted = hashlib.sha256()
-    for part in (PINS.read_bytes(), (ROOT / "pyproject.toml").read_bytes()):
-        wanted.update(part)
-    wanted.update(f"{ROOT} {sys.version} {torch_version}".encode())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = hashlib.sha256(PINS.read_bytes())
+    wanted.update(f"{ROOT} {sys.version} {torch_version} {project['dependencies']}".encode())
     stamp = folder / "made-from"
     if stamp.exists() and stamp.read_text() == wanted.hexdigest():
         return folder

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tomllib
@@ -84,7 +85,7 @@ def notebook_server(colab_python, tmp_path_factory):
     folder = tmp_path_factory.mktemp("notebooks")
     shutil.copytree(ROOT / "chapters", folder, dirs_exist_ok=True)
     config = tmp_path_factory.mktemp("jupyter")
-    options = ["--no-browser", "--ip=127.0.0.1", "--port=0", "--NotebookApp.token="]
+    options = ["--no-browser", "--ip=127.0.0.1", f"--port={free_port()}", "--NotebookApp.token="]
     if os.name == "posix" and os.geteuid() == 0:
         options.append("--allow-root")
     with (config / "log").open("w") as log:
@@ -104,6 +105,12 @@ def notebook_server(colab_python, tmp_path_factory):
     finally:
         server.terminate()
         server.wait(20)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def wait_for_address(server: subprocess.Popen, config: Path) -> str:
@@ -162,6 +169,11 @@ def test_a_chapter_runs_in_notebook_6_and_its_widget_moves(chapter, notebook_ser
 
 def run_all_cells(page: Page) -> None:
     page.wait_for_function("() => window.Jupyter?.notebook?.kernel?.is_connected()", timeout=60_000)
+    # On loading, the widget manager asks the kernel for its widgets and draws all outputs anew
+    # when the answer comes; cells that run meanwhile would lose theirs. Its question is answered
+    # before ours, and drawing takes a moment.
+    kernel_state(page)
+    page.wait_for_timeout(2000)
     page.evaluate("() => Jupyter.notebook.clear_all_output()")
     page.evaluate("() => Jupyter.notebook.execute_all_cells()")
     page.wait_for_function(

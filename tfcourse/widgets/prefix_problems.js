@@ -161,7 +161,7 @@ function render({ model, el }) {
         answer, width,
       ) +
       lineChart({
-        title: "Mean loss of the rows so far (nats)",
+        title: "Mean loss so far (nats)",
         alt:
           `Running mean of the loss over ${rows} rows: ${reader} ends at ` +
           `${decimals(means.model.at(-1))} nats, the floor at ${decimals(means.source.at(-1))}.`,
