@@ -54,7 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (CheckpointError, OSError, FloatingPointError) as error:
-        print(f"{parser.prog}: {error}", file=sys.stderr)
+        message = (isinstance(error, OSError) and not error.filename and error.strerror) or error
+        print(f"{parser.prog}: {message}", file=sys.stderr)
         return 1
     except ValueError as error:  # a value that the package refuses
         print(f"{parser.prog}: {error}", file=sys.stderr)

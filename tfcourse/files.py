@@ -26,12 +26,17 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, path)
         _sync_folder(path.parent)
-    except OSError as error:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
-        reason = error.strerror or str(error)
-        raise OSError(error.errno, f"could not write {path}: {reason}") from error
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+        # torch.save reports a full disk as a RuntimeError, with the true cause behind it.
+        cause = error if isinstance(error, OSError) else error.__context__
+        if isinstance(cause, OSError):
+            reason = cause.strerror or str(cause)
+            raise OSError(
+                cause.errno,
+                f"could not write {path} ({reason}); what was there before is intact; "
+                "make room, or choose another folder",
+            ) from error
         raise
 
 

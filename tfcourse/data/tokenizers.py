@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import tokenizers as hf
 
@@ -19,6 +19,7 @@ N_BYTES = 256
 _WORD = re.compile(r"\n|\w+|[^\w\s]")
 
 
+@runtime_checkable
 class Tokenizer(Protocol):
     vocab_size: int
 
