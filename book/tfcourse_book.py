@@ -24,6 +24,7 @@ NODE_MODULES = HERE / "node_modules"
 # Copied to _static: files and folders, by the package they come from.
 NPM_ASSETS = {
     "mathjax": (
+        "LICENSE",
         "es5/tex-chtml.js",
         "es5/input/tex/extensions",
         "es5/output/chtml/fonts/woff-v2",
@@ -38,7 +39,7 @@ def fetch_packages() -> None:
     lock, installed = HERE / "package-lock.json", NODE_MODULES / ".package-lock.json"
     if installed.exists() and installed.stat().st_mtime >= lock.stat().st_mtime:
         return
-    code = npm(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"], cwd=HERE)
+    code = npm(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"], cwd=HERE)
     if code:
         raise ExtensionError(f"npm ci failed in {HERE} (exit code {code}); is the network up?")
     installed.touch()
