@@ -156,7 +156,7 @@ def test_a_chapter_runs_in_notebook_6_and_its_widget_moves(chapter, notebook_ser
         page = browser.new_page(viewport={"width": 1200, "height": 900})
         errors: list[str] = []
         page.on("pageerror", lambda error: errors.append(str(error)))
-        page.goto(f"{address}notebooks/{chapter}.ipynb")
+        open_notebook(page, f"{address}notebooks/{chapter}.ipynb")
         run_all_cells(page)
         assert page.locator(".output_error").all_inner_texts() == []
         widgets = page.locator(".tfcourse-widget")
@@ -167,13 +167,29 @@ def test_a_chapter_runs_in_notebook_6_and_its_widget_moves(chapter, notebook_ser
         browser.close()
 
 
+def open_notebook(page: Page, address: str) -> None:
+    """Open a notebook and wait until the classic notebook's widget manager has settled.
+
+    On loading it asks the kernel for its widgets and draws all outputs anew when the answer
+    comes; cells that run meanwhile would lose their widgets.
+    """
+    answers: list[str] = []
+
+    def listen(socket) -> None:
+        socket.on("framereceived", lambda data: answers.append(str(data)))
+
+    page.on("websocket", listen)
+    page.goto(address)
+    for _ in range(300):
+        page.wait_for_timeout(200)
+        # The second is the answer of a kernel that has not imported ipywidgets yet.
+        if any("update_states" in a or "comm_info_reply" in a for a in answers):
+            page.wait_for_timeout(2000)  # for the drawing
+            return
+    raise RuntimeError("the widget manager got no answer from the kernel within a minute")
+
+
 def run_all_cells(page: Page) -> None:
-    page.wait_for_function("() => window.Jupyter?.notebook?.kernel?.is_connected()", timeout=60_000)
-    # On loading, the widget manager asks the kernel for its widgets and draws all outputs anew
-    # when the answer comes; cells that run meanwhile would lose theirs. Its question is answered
-    # before ours, and drawing takes a moment.
-    kernel_state(page)
-    page.wait_for_timeout(2000)
     page.evaluate("() => Jupyter.notebook.clear_all_output()")
     page.evaluate("() => Jupyter.notebook.execute_all_cells()")
     page.wait_for_function(
