@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -88,7 +89,7 @@ def draw_graph(axes: Axes, edges: Iterable[Edge], path: list[str], backward: boo
     edges = list(edges)
     names = sorted({name for edge in edges for name in edge})
     place = {name: (int(name[1:]), 0 if name[0] == "x" else 1) for name in names}
-    bold = set(zip(path, path[1:], strict=False))
+    bold = set(pairwise(path))
     for a, b in sorted(edges, key=lambda edge: edge in bold):
         on_path = (a, b) in bold
         tail, head = (b, a) if backward else (a, b)
