@@ -56,7 +56,10 @@ def load_checkpoint(path: Path, device: torch.device | str = "cpu") -> dict[str,
         raise FileNotFoundError(f"no checkpoint at {path}; give a run's folder or its {FILE_NAME}")
     try:
         state = torch.load(path, map_location=device, weights_only=True)
-    except (RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:
+    except PermissionError:
+        raise
+    except (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:
+        # A file cut in its first half makes torch's reader ask for an impossible position: OSError.
         raise CheckpointError(
             f"{path} cannot be read: it is cut off or was not written by tfcourse"
         ) from error
