@@ -43,8 +43,9 @@ class MultiHeadAttention(nn.Module):
         self.causal = config.causal
         self.dropout = config.dropout
         # One matrix product for all queries, keys and values.
-        n_projections = self.n_heads + 2 * self.n_kv_heads
-        self.qkv = nn.Linear(config.d_model, n_projections * self.head_dim, bias=config.qkv_bias)
+        heads = (self.n_heads, self.n_kv_heads, self.n_kv_heads)
+        self.widths = [n * self.head_dim for n in heads]
+        self.qkv = nn.Linear(config.d_model, sum(self.widths), bias=config.qkv_bias)
         self.out = nn.Linear(self.n_heads * self.head_dim, config.d_model, bias=config.bias)
 
     def forward(
@@ -112,11 +113,13 @@ class MultiHeadAttention(nn.Module):
     def _heads(
         self, x: Tensor, rotate: Rotation | None, cache: LayerCache | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        heads = rearrange(self.qkv(x), "b l (h k) -> b h l k", k=self.head_dim)
-        qk, v = heads.split([self.n_heads + self.n_kv_heads, self.n_kv_heads], dim=1)
+        # Split first: then the gradients of all three lie side by side without another copy.
+        q, k, v = (
+            rearrange(part, "b l (h k) -> b h l k", k=self.head_dim)
+            for part in self.qkv(x).split(self.widths, dim=-1)
+        )
         if rotate is not None:
-            qk = rotate(qk)
-        q, k = qk.split([self.n_heads, self.n_kv_heads], dim=1)
+            q, k = rotate(q), rotate(k)
         if cache is not None:
             k, v = cache.append(k, v)
         return q, k, v

@@ -94,7 +94,11 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         autocast = torch.is_autocast_enabled(device)
         dtype = torch.get_autocast_dtype(device) if autocast else hidden.dtype
         with torch.autocast(device, enabled=False):
-            h, w = hidden.to(dtype), weight.to(dtype)
+            # A zero in place of each row that does not count: its gradient then adds nothing to
+            # that of the weight, and no pass over the logits is needed to clear it.
+            counts = targets != IGNORE
+            ignored = ~counts.unsqueeze(1)
+            h, w = hidden.to(dtype).masked_fill(ignored, 0.0), weight.to(dtype)
             b = bias.float() if bias is not None else None
             needs_h, needs_w, needs_b = (wants_grad and needs for needs in ctx.needs_input_grad[:3])
             grad_h = torch.empty_like(h) if needs_h else None
@@ -105,23 +109,22 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
                 logits = (h[rows] @ w.T).float()
                 if b is not None:
                     logits += b
-                counts = targets[rows] != IGNORE
-                target = targets[rows].masked_fill(~counts, 0).unsqueeze(1)
-                log_z = logits.logsumexp(dim=1, keepdim=True)
-                nll = (log_z - logits.gather(1, target)).squeeze(1)
-                total += nll.masked_fill(~counts, 0.0).sum()
+                log_p = logits.log_softmax(dim=1)
+                total += F.nll_loss(log_p, targets[rows], ignore_index=IGNORE, reduction="sum")
                 if not (needs_h or needs_w or needs_b):
                     continue
-                grad = logits.sub_(log_z).exp_()  # softmax, in the memory of the logits
+                grad = log_p.exp_()  # softmax, in the memory of its logarithm
+                target = targets[rows].clamp(min=0).unsqueeze(1)
                 grad.scatter_add_(1, target, grad.new_full(target.shape, -1.0))
-                grad.masked_fill_(~counts.unsqueeze(1), 0.0)
                 if grad_b is not None:
-                    grad_b += grad.sum(dim=0)
+                    grad_b += counts[rows].float() @ grad
                 grad = grad.to(dtype)
                 if grad_h is not None:
                     torch.mm(grad, w, out=grad_h[rows])
                 if grad_w is not None:
                     grad_w += grad.T @ h[rows]
+            if grad_h is not None:
+                grad_h.masked_fill_(ignored, 0.0)
         ctx.grads = (grad_h, grad_w, grad_b)
         ctx.dtypes = (hidden.dtype, weight.dtype)
         return total
