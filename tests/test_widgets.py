@@ -3,12 +3,14 @@
 import json
 import math
 import re
+from pathlib import Path
 
 import pytest
 
 from tfcourse.widgets import PrefixProblems, ResidualLab
 from tfcourse.widgets.base import FOLDER
 
+CHAPTERS = sorted((Path(__file__).parents[1] / "chapters").glob("*.ipynb"))
 DEPTHS = (1, 2, 4, 8, 16, 32, 64)
 ALPHAS = (1.0, 0.9, 0.7, 0.5)
 
@@ -202,3 +204,15 @@ def test_each_script_is_one_module_with_one_default_export():
         source = str(cls._esm)
         assert source.count("export default") == 1
         assert "function makeFrame" in source
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda p: p.name)
+def test_a_stored_widget_carries_the_script_and_style_of_today(path):
+    """Catches: a script edited without `make chapters`; the book would show the old one."""
+    metadata = json.loads(path.read_text(encoding="utf-8"))["metadata"].get("widgets", {})
+    stored = metadata.get("application/vnd.jupyter.widget-state+json", {"state": {}})["state"]
+    for model in stored.values():
+        for cls in (ResidualLab, PrefixProblems):
+            if model["state"].get("_anywidget_id", "").endswith(f".{cls.__name__}"):
+                assert model["state"]["_esm"] == str(cls._esm), "run: make chapters"
+                assert model["state"]["_css"] == str(cls._css), "run: make chapters"

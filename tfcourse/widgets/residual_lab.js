@@ -22,19 +22,17 @@ function describe(name, m) {
   const alike =
     start < m.cosine.length
       ? `the positions are alike (cosine at least ${ALIKE}) from block ${start} on`
-      : `the positions stay apart (cosine ${decimals(m.cosine.at(-1))} at the end)`;
+      : `the positions end at a mean cosine of ${decimals(m.cosine.at(-1))}`;
   return (
     `${name}: ${alike}; the stream ends at size ${significant(m.stream_rms.at(-1))}; ` +
     `the gradient at block 0 is ${significant(m.gradient[0])}.`
   );
 }
 
-function compare(without, kept) {
+function compare(without, kept, keptName) {
   if (!without.gradient[0] || !kept.gradient[0]) return "";
-  const ratio = without.gradient[0] / kept.gradient[0];
-  return ratio >= 1
-    ? ` Without + x the gradient at block 0 is ${significant(ratio)} times as large as with it.`
-    : ` With + x the gradient at block 0 is ${significant(1 / ratio)} times as large as without it.`;
+  const ratio = significant(without.gradient[0] / kept.gradient[0]);
+  return ` The gradient at block 0 is ${ratio} times as large without + x as ${keptName}.`;
 }
 
 function render({ model, el }) {
@@ -92,7 +90,7 @@ function render({ model, el }) {
     frame.sentence.textContent = shown.length
       ? `${capital(blocks(d))}. ` +
         shown.map((s) => describe(capital(s.name), s.stack)).join(" ") +
-        (shown.length === 2 ? compare(shown[1].stack, shown[0].stack) : "")
+        (shown.length === 2 ? compare(shown[1].stack, shown[0].stack, withName) : "")
       : "No line is shown: tick “with + x” or “without + x”.";
 
     frame.pictures.innerHTML = PANELS.map(({ field, title, show, log }, i) =>
