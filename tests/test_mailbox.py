@@ -166,15 +166,38 @@ def test_html_alone_is_read_as_text(mbox):
             "Yes!",
         ),
         (b"To: a\nContent-Type: multipart/mixed; boundary=x\n\n--x\n\nYes, cut", "Yes, cut"),
+        (
+            b"To: a\nContent-Type: text/plain; charset=utf-7\n\nhalf +2AA-a character",
+            "half a character",
+        ),
         (b"To: a\n\n>From here on\nFrom the start\n", "From here on\nFrom the start"),
     ],
 )
 def test_odd_mail_is_saved_as_far_as_it_can_be(mbox, message, text):
-    """Catches: an unknown charset or a bad encoded word that raises; `>From ` taken for a quote."""
+    """Catches: an unknown charset or a bad encoded word that raises; `>From ` taken for a quote;
+    halves of characters in the text.
+    """
     message = message.replace(b"\nFrom the", b"\n>From the")
     texts, report = read_mailbox(mbox(message))
     assert texts == [text]
     assert not report.skipped
+
+
+def test_tags_and_comments_without_an_end_do_not_stop_the_reader(mbox):
+    """Catches: the parser's quadratic time on them, which the time limit of the tests ends."""
+    html = b"<p>Hi</p>" + b"<a " * 100_000 + b"<!-- " * 100_000
+    texts, _ = read_mailbox(mbox(b"Content-Type: text/html\n\n" + html))
+    assert texts[0].startswith("Hi\n")
+    assert "<" not in texts[0]
+
+
+def test_mail_that_the_email_package_fails_on_is_counted(mbox):
+    """Catches: an error that is no ValueError: here, parts nested deeper than Python's stack."""
+    nested = b"".join(
+        b"Content-Type: multipart/mixed; boundary=b%d\n\n--b%d\n" % (i, i) for i in range(1000)
+    )
+    _, report = read_mailbox(mbox(HELLO, nested + b"\nHi"))
+    assert (report.n_kept, report.skipped) == (1, {"malformed": 1})
 
 
 def test_what_cannot_be_used_is_counted_by_reason(mbox, monkeypatch):
@@ -226,7 +249,7 @@ GARBAGE = st.lists(
 @settings(deadline=None, max_examples=200)
 @given(GARBAGE)
 def test_no_bytes_crash_the_reader(tmp_path_factory, garbage):
-    """Catches: an error of the email package that is not caught; text that UTF-8 can't hold."""
+    """Catches: messages that are neither kept nor counted; text that UTF-8 can't hold."""
     path = tmp_path_factory.mktemp("garbage") / "mbox"
     path.write_bytes(b"From x\n" + HELLO + b"\nFrom x\n" + garbage)
     texts, report = read_mailbox(path)

@@ -253,9 +253,14 @@ class _TextOfHTML(HTMLParser):
             self.pieces.append(re.sub(r"\s+", " ", data))
 
 
+# Taken out first, since the parser's time is quadratic in what never ends: comments,
+# declarations, and each "<" without a ">" before the next "<".
+_UNFINISHED = re.compile(r"<!--.*?(?:-->|\Z)|<[!?][^>]*(?:>|\Z)|<(?=[^<>]*(?:<|\Z))", re.S)
+
+
 def _strip_html(html: str) -> str:
     parser = _TextOfHTML()
-    parser.feed(html)
+    parser.feed(_UNFINISHED.sub("", html))
     parser.close()
     lines = (" ".join(line.split()) for line in "".join(parser.pieces).split("\n"))
     return re.sub(r"\n{2,}", "\n", "\n".join(lines)).strip()
