@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from helpers import one_line, tiny
 
-from tfcourse.config import ModelConfig
+from tfcourse.config import ModelConfig, TrainConfig
 
 # The hook would answer for the config: it checks the dataclass's own annotations.
 pytestmark = pytest.mark.nohook
@@ -120,3 +120,46 @@ def test_a_wrong_type_is_refused_by_the_field_s_name(fields):
     with pytest.raises(TypeError) as caught:
         tiny(**fields)
     one_line(caught.value, f"{field}={value!r}", "must be of type")
+
+
+WRONG_TRAINING = [
+    (dict(steps=0), "steps=0", "at least 1"),
+    (dict(batch_size=0), "batch_size=0", "at least 1"),
+    (dict(accumulate=0), "accumulate=0", "at least 1"),
+    (dict(accumulate=65), "accumulate=65", "at most batch_size"),
+    (dict(warmup=-1), "warmup=-1", "at least 0"),
+    (dict(steps=5, warmup=6), "warmup=6", "shorten"),
+    (dict(lr=0.0), "lr=0.0", "positive"),
+    (dict(lr=float("nan")), "lr=nan", "positive"),
+    (dict(lr=float("inf")), "lr=inf", "positive"),
+    (dict(muon_lr=-1.0), "muon_lr=-1.0", "positive"),
+    (dict(min_lr_ratio=1.1), "min_lr_ratio=1.1", "[0, 1]"),
+    (dict(min_lr_ratio=float("nan")), "min_lr_ratio=nan", "[0, 1]"),
+    (dict(beta1=1.0), "beta1=1.0", "[0, 1)"),
+    (dict(beta2=-0.1), "beta2=-0.1", "[0, 1)"),
+    (dict(clip=-1.0), "clip=-1.0", "0 or more"),
+    (dict(weight_decay=float("nan")), "weight_decay=nan", "0 or more"),
+    (dict(eval_every=-1), "eval_every=-1", "0 or more"),
+    (dict(save_every=-1), "save_every=-1", "0 or more"),
+    (dict(optimizer="sgd"), "optimizer='sgd'", "'adamw' or 'muon'"),
+    (dict(precision="fp8"), "precision='fp8'", "'bf16'"),
+]
+
+
+@pytest.mark.parametrize(("fields", "field", "fix"), WRONG_TRAINING, ids=lambda v: str(v)[:40])
+def test_an_impossible_run_is_refused_with_its_name_and_a_fix(fields, field, fix):
+    """Catches: any check of `TrainConfig` taken out; a NaN that passes a comparison."""
+    with pytest.raises(ValueError) as caught:
+        TrainConfig(**fields)
+    one_line(caught.value, field, fix)
+
+
+@pytest.mark.parametrize(
+    "fields", [dict(steps=10.0), dict(lr="1e-3"), dict(compile=1), dict(seed=None)], ids=str
+)
+def test_a_run_s_field_of_a_wrong_type_is_refused(fields):
+    """Catches: "1e-3" multiplied by a share; 10.0 steps."""
+    (field, value), *_ = fields.items()
+    with pytest.raises(TypeError) as caught:
+        TrainConfig(**fields)
+    one_line(caught.value, f"{field}={value!r}")
