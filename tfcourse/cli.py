@@ -19,7 +19,7 @@ from tfcourse.presets import PRESETS
 EXAMPLES = """\
 examples:
   tfcourse train emails --preset tiny --out runs/emails
-  tfcourse sample --checkpoint runs/emails --prompt "subject:"
+  tfcourse sample --checkpoint runs/emails --prompt "Subject: report"
   tfcourse train mailbox ~/mail.mbox --out runs/mine
 
 exit status: 0 done, 1 could not, 2 asked wrongly, 130 interrupted
