@@ -183,7 +183,7 @@ def test_rounding_errors_at_the_edge_of_a_range_are_forgiven():
     ids=["residual lab", "prefix problems"],
 )
 def test_the_whole_state_stays_small_and_is_plain_json(widget):
-    """Catches: values stored unrounded with a grid this large, or a trait that is not JSON."""
+    """Catches: a plotting library bundled into the script, or a trait that is not JSON."""
     state = widget().get_state()
     state.pop("layout")
     assert len(json.dumps(state)) < 150_000
