@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -53,7 +54,7 @@ def decompose(model: DecoderLM, tokens: Int[Tensor, "B L"]) -> Float[Tensor, "pa
         model.hidden(tokens)
     alpha = config.residual_decay if config.residual else 0.0
     parts = torch.stack([streams[0], *updates])
-    steps_left = torch.arange(len(parts) - 1, -1, -1)
+    steps_left = torch.arange(len(parts) - 1, -1, -1, device=parts.device)
     return parts * (alpha**steps_left).view(-1, 1, 1, 1)
 
 
@@ -91,6 +92,8 @@ def mean_cosine(x: Float[Tensor, "B L d"]) -> float:
     length = x.shape[1]
     if length < 2:
         raise ValueError(f"x has {length} positions; a pair needs at least 2")
+    tiny = torch.finfo(x.dtype).tiny
+    x = F.normalize(x, p=math.inf, dim=-1, eps=tiny)  # squares of tiny numbers would be 0
     unit = F.normalize(x, dim=-1)
     with_itself = unit.square().sum(dim=(-1, -2))
     total = unit.sum(dim=1).square().sum(dim=-1)  # sum over all pairs, each position with itself

@@ -32,7 +32,6 @@ WIDTH = 4.8
 STYLE: dict[Any, Any] = {
     "font.size": 10,
     "axes.titlesize": 11,
-    "axes.titlelocation": "left",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,

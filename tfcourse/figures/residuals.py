@@ -47,16 +47,20 @@ def draw_jacobians(without: Float[Tensor, "d d"], with_identity: Float[Tensor, "
 
 
 def draw_against_depth(
-    depths: Sequence[int], lines: Mapping[str, tuple[Sequence[float], str]]
+    depths: Sequence[int], kept: Sequence[float], dropped: Sequence[float], guarded: Sequence[float]
 ) -> Figure:
-    """Draw the gradient at block 1 against the depth; `lines` maps a name to values and colour."""
+    """Draw the gradient at block 1 against the depth: with + x, without, and without at usual ε."""
     fig, (ax,) = panels(1, height=3.6)
-    for (name, (values, color)), marker in zip(lines.items(), "os^", strict=False):
+    for values, name, color, marker, place in (
+        (kept, "with + x", COLORS["stream"], "o", (0, -16)),
+        (dropped, "without + x", COLORS["without"], "s", (0, 8)),
+        (guarded, "without + x, usual ε", COLORS["norm"], "^", (-14, 0)),
+    ):
         ax.plot(depths, values, color=color, marker=marker)
-        label(ax, name, depths[-1], values[-1], color, xytext=(0, 8))
+        label(ax, name, depths[-1], values[-1], color, xytext=place)
     ax.set(xscale="log", yscale="log", xlabel="blocks in the stack", ylabel="norm")
-    ax.set(title="Gradient that reaches the weights of block 1")
-    ax.set_xticks(depths, [str(depth) for depth in depths], minor=False)
+    ax.set(title="Gradient that reaches the weights of block 1", ylim=(1e-20, 1e4))
+    ax.set_xticks(depths, [str(depth) for depth in depths])
     ax.minorticks_off()
     return fig
 
@@ -89,6 +93,6 @@ def draw_losses(losses: Mapping[str, float], lines: Mapping[str, float]) -> Figu
             textcoords="offset points", ha="center",
         )  # fmt: skip
     ax.invert_yaxis()
-    ax.set_xlabel("loss after training, nats per token")
+    ax.set(xlabel="loss after training, nats per token", xlim=(0, 1.2 * max(losses.values())))
     ax.grid(axis="y", visible=False)
     return fig

@@ -1,0 +1,141 @@
+"""The probes report what the model computes, and leave it as it was."""
+
+import pytest
+import torch
+from helpers import ids, normal, one_line, tiny_lm
+
+from tfcourse.losses import IGNORE
+from tfcourse.probes import (
+    attribute_logits,
+    decompose,
+    mean_cosine,
+    measure_stream,
+    part_names,
+    record_stream,
+)
+
+VARIANTS = [
+    dict(),
+    dict(norm="rmsnorm", tie_embeddings=False),
+    dict(residual_decay=0.8, head_bias=True),
+    dict(residual=False),
+    dict(attention=False),
+    dict(n_layers=0),
+    dict(dropout=0.5, embedding_scale=True),
+]
+
+
+@pytest.mark.parametrize("fields", VARIANTS)
+def test_the_parts_add_up_to_what_the_final_norm_reads(fields):
+    """Catches: a branch left out; increments weighted by α to the wrong power."""
+    model, tokens = tiny_lm(**fields), ids(2, 7)
+    parts = decompose(model, tokens)
+    last = parts.sum(dim=0)
+    torch.testing.assert_close(last, record_stream(model, tokens)[-1], atol=1e-4, rtol=1e-4)
+    hidden = model.stack.final_norm(last)
+    torch.testing.assert_close(hidden, model.hidden(tokens), atol=1e-4, rtol=1e-4)
+    assert len(parts) == len(part_names(model))
+
+
+@pytest.mark.parametrize("fields", VARIANTS)
+def test_the_shares_of_a_logit_add_up_to_the_logit(fields):
+    """Catches: the norm's shift or the head's bias forgotten; parts not centred for a LayerNorm."""
+    model, tokens = tiny_lm(**fields), ids(2, 7)
+    shares = attribute_logits(model, tokens)
+    assert list(shares) == [*part_names(model), "shift"]
+    total = sum(shares.values())
+    torch.testing.assert_close(total, model(tokens)[:, -1], atol=1e-4, rtol=1e-4)
+
+
+def test_parts_are_named_in_the_order_in_which_they_write():
+    """Catches: attention and MLP swapped; branches that are switched off still named."""
+    assert part_names(tiny_lm(n_layers=2)) == [
+        *("embedding", "attention 1", "MLP 1", "attention 2", "MLP 2")
+    ]
+    assert part_names(tiny_lm(n_layers=2, attention=False)) == ["embedding", "MLP 1", "MLP 2"]
+
+
+def test_the_first_part_is_the_embedding_with_its_positions():
+    """Catches: the stream recorded before positions are added."""
+    model, tokens = tiny_lm(), ids(2, 7)
+    expected = model.stack.embedding(tokens) + model.stack.positions.embedding.weight[:7]
+    torch.testing.assert_close(record_stream(model, tokens)[0], expected)
+    torch.testing.assert_close(decompose(model, tokens)[0], expected)
+
+
+def test_a_post_norm_stream_is_refused_by_name():
+    """Catches: parts of a stream that is no sum, handed out as if it were."""
+    with pytest.raises(ValueError) as error:
+        decompose(tiny_lm(norm_position="post"), ids(1, 3))
+    one_line(error.value, "norm_position='post'", "pre-norm")
+
+
+def test_mean_cosine_of_known_vectors():
+    """Catches: a position compared with itself; sizes that matter; pairs counted twice."""
+    alike = torch.tensor([[[1.0, 2.0], [3.0, 6.0], [0.1, 0.2]]])
+    right_angle = torch.tensor([[[1.0, 0.0], [0.0, 5.0]]])
+    two_rows = torch.cat([alike[:, :2], right_angle])
+    assert mean_cosine(alike) == pytest.approx(1.0)
+    assert mean_cosine(right_angle) == pytest.approx(0.0)
+    assert mean_cosine(two_rows) == pytest.approx(0.5)
+    assert mean_cosine(1e-30 * alike) == pytest.approx(1.0)  # squares underflow to 0
+    x = normal(2, 5, 8)
+    pairs = [torch.cosine_similarity(x[b, i], x[b, j], dim=0)
+             for b in range(2) for i in range(5) for j in range(5) if i != j]  # fmt: skip
+    assert mean_cosine(x) == pytest.approx(float(torch.stack(pairs).mean()), abs=1e-5)
+
+
+def test_mean_cosine_of_a_single_position_is_an_error():
+    """Catches: 0/0 returned as NaN."""
+    with pytest.raises(ValueError) as error:
+        mean_cosine(normal(2, 1, 8))
+    one_line(error.value, "1 positions", "at least 2")
+
+
+@pytest.mark.parametrize("fields", [dict(), dict(residual=False), dict(mlp=False)])
+def test_measure_stream_agrees_with_plain_autograd(fields):
+    """Catches: gradients of the wrong stream; streams between branches counted as blocks."""
+    model, tokens = tiny_lm(n_layers=3, **fields), ids(2, 9)
+    inputs, targets = tokens[:, :-1], tokens[:, 1:].clone()
+    targets[0, 5:] = IGNORE
+    run = measure_stream(model, inputs, targets)
+
+    streams = []
+    for block in model.stack.blocks:
+        block.register_forward_pre_hook(lambda _, args: streams.append(args[0]))
+    model.stack.final_norm.register_forward_pre_hook(lambda _, args: streams.append(args[0]))
+    loss = model.loss(inputs, targets)
+    for x in streams:
+        x.retain_grad()
+    loss.backward()
+    assert run["depth"] == 3
+    assert run["gradient"] == pytest.approx([float(x.grad.norm()) for x in streams], rel=1e-4)
+    assert run["cosine"] == pytest.approx([mean_cosine(x.detach()) for x in streams], abs=1e-5)
+    rms = [float(x.detach().square().mean().sqrt()) for x in streams]
+    assert run["stream_rms"] == pytest.approx(rms, rel=1e-4)
+    weights = [
+        sum(float(p.grad.square().sum()) for p in block.parameters()) ** 0.5
+        for block in model.stack.blocks
+    ]
+    assert run["weight_gradient"] == pytest.approx(weights, rel=1e-4)
+
+
+def test_probes_leave_the_model_as_it_was():
+    """Catches: hooks that stay, gradients left behind, a model switched to evaluation."""
+    model, tokens = tiny_lm(dropout=0.3), ids(2, 9)
+    model.train()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    measure_stream(model, tokens[:, :-1], tokens[:, 1:])
+    attribute_logits(model, tokens)
+    record_stream(model, tokens)
+    assert model.training
+    assert not any(module._forward_hooks for module in model.modules())
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+
+
+def test_probes_see_the_model_without_dropout():
+    """Catches: a probe in training mode, whose numbers change from call to call."""
+    model, tokens = tiny_lm(dropout=0.5), ids(2, 9)
+    model.train()
+    torch.testing.assert_close(record_stream(model, tokens), record_stream(model, tokens))
