@@ -35,7 +35,8 @@ def make_env() -> Path:
 
     if folder.exists() and not (folder / "pyvenv.cfg").exists():
         raise SystemExit(f"{folder} is no virtual environment; name another TFCOURSE_COLAB_ENV")
-    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        shutil.rmtree(folder)
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     python = folder / "bin" / "python"
     # Where this environment got its CPU build through uv, the new one does too.

@@ -38,4 +38,5 @@ def series(
         if not math.isfinite(v) or not low - 1e-5 <= v <= high + 1e-5:
             bounds = f">= {low:g}" if high == math.inf else f"from {low:g} to {high:g}"
             raise ValueError(f"{where}[{i}]={v}; give a finite number {bounds}")
-    return [float(f"{min(max(v, low), high):.6g}") for v in numbers]
+    # Adding 0.0 turns −0.0 into 0.0.
+    return [float(f"{min(max(v, low), high):.6g}") + 0.0 for v in numbers]
