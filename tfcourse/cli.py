@@ -53,9 +53,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (CheckpointError, OSError, FloatingPointError) as error:
-        message = (isinstance(error, OSError) and not error.filename and error.strerror) or error
-        print(f"{parser.prog}: {message}", file=sys.stderr)
+    except OSError as error:
+        reason = error.strerror or error
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"{parser.prog}: {where}{reason}", file=sys.stderr)
+        return 1
+    except (CheckpointError, FloatingPointError) as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
         return 1
     except ValueError as error:  # a value that the package refuses
         print(f"{parser.prog}: {error}", file=sys.stderr)
@@ -250,6 +254,11 @@ def run_sample(args: argparse.Namespace) -> None:
     tokenizer = tokenizer_from_dict(state["data"]["tokenizer"])
     prompt = [BOS, *tokenizer.encode(args.prompt)]
     room = model.config.max_len - len(prompt)
+    if room < 0:
+        raise ValueError(
+            f"--prompt has {len(prompt)} tokens, but the model reads at most "
+            f"max_len={model.config.max_len}; shorten it"
+        )
     new_tokens = room if args.max_new_tokens is None else args.max_new_tokens
     rows = generate(
         model,

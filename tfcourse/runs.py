@@ -30,7 +30,7 @@ from tfcourse.files import write_whole
 class History:
     """What a run measured: one record per step, and the held-out scores."""
 
-    records: list[dict[str, float]] = field(default_factory=list)
+    records: list[dict[str, int | float]] = field(default_factory=list)
     evaluation: Evaluation | None = None
     n_tokens: int = 0  # targets trained on, over all parts of a resumed run
     seconds: float = 0.0
@@ -76,10 +76,17 @@ class RunFiles:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.metrics.unlink(missing_ok=True)
 
-    def append(self, record: dict[str, float]) -> None:
+    def append(self, record: dict[str, int | float]) -> None:
         """Add one record to the metrics."""
-        with open(self.metrics, "a") as file:
-            file.write(json.dumps(record) + "\n")
+        try:
+            with open(self.metrics, "a") as file:
+                file.write(json.dumps(record) + "\n")
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"could not write {self.metrics} ({error.strerror}); the last checkpoint is "
+                "intact; make room and resume",
+            ) from error
 
     def save(self, run: Run, step: int) -> None:
         """Write the checkpoint after `step` steps."""
@@ -134,7 +141,7 @@ class RunFiles:
                     f"{str(saved.get(name))[:60]} and is {str(given.get(name))[:60]}"
                 )
 
-    def _cut_metrics(self, step: int) -> list[dict[str, float]]:
+    def _cut_metrics(self, step: int) -> list[dict[str, int | float]]:
         """Drop what was recorded after the checkpoint, and a line that a crash cut off."""
         records = []
         for line in self.metrics.read_text().splitlines() if self.metrics.exists() else []:

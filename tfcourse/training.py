@@ -76,7 +76,7 @@ def train(
             done = step + 1
             run.history.n_tokens += int((batch.targets != IGNORE).sum())
             run.history.seconds = time.perf_counter() - started
-            record = {
+            record: dict[str, int | float] = {
                 "step": done,
                 "loss": loss,
                 "grad_norm": norm,
