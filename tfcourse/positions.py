@@ -82,7 +82,7 @@ class RotaryPositions(NoPositions):
 def angle_table(
     positions: Int[Tensor, "B L"], width: int, theta: float
 ) -> Float[Tensor, "B L half"]:
-    """Return position · theta^(−2i/width) for i = 0 … half − 1, where half = width/2, in float32."""
+    """Return position · theta^(−2i/width) in float32, for i = 0 … half − 1; half = width/2."""
     exponents = torch.arange(0, width, 2, device=positions.device, dtype=torch.float32) / width
     return positions.float().unsqueeze(-1) * theta**-exponents
 
