@@ -1,0 +1,1 @@
+"""Measurements of speed, memory and size; they print a table and assert nothing about time."""

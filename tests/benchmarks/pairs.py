@@ -7,12 +7,15 @@ import time
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from tfcourse.architectures import DecoderLM
 from tfcourse.config import ModelConfig
 from tfcourse.losses import IGNORE
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+Step = Callable[[Tensor, Tensor], float]
 
 
 def make_pair(vocab_size: int = 4096) -> tuple[DecoderLM, GPT2LMHeadModel]:
@@ -81,6 +84,27 @@ def random_batch(vocab_size: int, rows: int = 8, length: int = 256) -> tuple[Ten
     """Draw token ids, and the targets that they give; the last position of a row has none."""
     tokens = torch.randint(vocab_size, (rows, length), generator=torch.Generator().manual_seed(1))
     return tokens, torch.cat([tokens[:, 1:], tokens.new_full((rows, 1), IGNORE)], dim=1)
+
+
+def their_loss(theirs: GPT2LMHeadModel) -> Loss:
+    """Return their loss as a function of tokens and targets; it shifts the tokens itself."""
+    return lambda tokens, targets: theirs(tokens, labels=tokens, use_cache=False).loss
+
+
+def training_step(model: nn.Module, loss_function: Loss, dtype: torch.dtype | None = None) -> Step:
+    """Return a function that takes one step and returns the loss; it moves no weight (lr 0)."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.0, fused=True)
+    model.train()
+
+    def step(tokens: Tensor, targets: Tensor) -> float:
+        with torch.autocast("cpu", dtype=dtype, enabled=dtype is not None):
+            loss = loss_function(tokens, targets)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.item()
+
+    return step
 
 
 def alternate(sides: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
