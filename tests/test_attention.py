@@ -25,9 +25,10 @@ def projections(module, x):
     return heads.split([module.n_heads, module.n_kv_heads, module.n_kv_heads], dim=1)
 
 
-def by_hand(module, x, allowed):
+def by_hand(module, x, allowed, rotate=lambda heads: heads):
     """Return the module's output computed in loops; allowed [B L L]."""
     q, k, v = projections(module, x)
+    q, k = rotate(q), rotate(k)
     mixed = torch.stack([naive_attention(*parts) for parts in zip(q, k, v, allowed, strict=True)])
     return module.out(rearrange(mixed, "b h l k -> b l (h k)"))
 
@@ -108,6 +109,21 @@ def test_neighbouring_query_heads_share_a_key_head(path):
     heads = rearrange(got, "b l (h k) -> h b l k", h=4)
     torch.testing.assert_close(heads[:2], torch.zeros(2, 2, 5, 8), **TOLERANCE)
     torch.testing.assert_close(heads[2:], torch.full((2, 2, 5, 8), 7.0), **TOLERANCE)
+
+
+@pytest.mark.parametrize("n_kv_heads", [2, 4])
+def test_queries_and_keys_are_rotated_and_values_are_not(n_kv_heads):
+    """And only the distance of two positions matters: all of them may move by 40.
+
+    Catches: keys left as they are; values turned along.
+    """
+    module, x = attention(n_kv_heads=n_kv_heads), normal(2, 6, 32)
+    rotation, positions = RotaryPositions(tiny()).rotation, torch.arange(6).unsqueeze(0)
+    got = module(x, rotate=rotation(positions))
+    causal = torch.ones(2, 6, 6, dtype=torch.bool).tril()
+    torch.testing.assert_close(got, by_hand(module, x, causal, rotation(positions)), **TOLERANCE)
+    torch.testing.assert_close(module(x, rotate=rotation(positions + 40)), got, **TOLERANCE)
+    assert not torch.allclose(got, module(x), atol=1e-2)
 
 
 @pytest.mark.parametrize("causal", [True, False])
