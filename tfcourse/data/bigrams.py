@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from tfcourse.data.batching import DataSet
+from tfcourse.data.batching import Batch, DataSet
 from tfcourse.losses import IGNORE
 
 
@@ -24,7 +24,7 @@ def bigram_nats(
     """
     V, L = data.vocab_size, data.max_len
 
-    def examples(batch) -> tuple[Int[Tensor, "N"], Int[Tensor, "N"], Int[Tensor, "N"]]:
+    def examples(batch: Batch) -> tuple[Int[Tensor, "N"], Int[Tensor, "N"], Int[Tensor, "N"]]:
         counted = batch.targets != IGNORE
         positions = torch.arange(batch.inputs.shape[1]).expand_as(batch.inputs)
         return positions[counted], batch.inputs[counted], batch.targets[counted]

@@ -19,6 +19,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 LINE_BREAK = "\n"
@@ -95,14 +96,8 @@ class Grammar:
 
     def sample(self, rng: random.Random) -> list[str]:
         """Write one text."""
-
-        def pick(choice: Choice, position: int, taken: list[Row]) -> Any:
-            options = choice.options
-            while (option := options[int(rng.random() * len(options))]) in taken:
-                pass
-            return option
-
-        return self._derive(pick)[0][:-1]
+        words, _ = self._derive(partial(_pick_by_chance, rng))
+        return words[:-1]
 
     def score(self, words: Sequence[str]) -> list[Token]:
         """Give every word, and then the end, its exact log-probability after its prefix.
@@ -110,13 +105,7 @@ class Grammar:
         From the first word on that the grammar can't write, all are −inf; so is the end of a text
         that is not complete.
         """
-
-        def pick(choice: Choice, position: int, taken: list[Row]) -> Any:
-            word = words[position] if position < len(words) else ""
-            option = choice.by_first_word.get(word)
-            return None if option in taken else option
-
-        derived, notes = self._derive(pick)
+        derived, notes = self._derive(partial(_pick_by_word, words))
         tokens, possible = [], True
         for i, word in enumerate([*words, ""]):
             possible = possible and i < len(derived) and derived[i] == word
@@ -256,6 +245,19 @@ class Grammar:
         if isinstance(part, Choice) and not part.slot:
             return set().union(*(self._all_words(p) for option in part.options for p in option))
         return self._first_words(part)
+
+
+def _pick_by_chance(rng: random.Random, choice: Choice, position: int, taken: list[Row]) -> Any:
+    options = choice.options
+    while (option := options[int(rng.random() * len(options))]) in taken:
+        pass
+    return option
+
+
+def _pick_by_word(words: Sequence[str], choice: Choice, position: int, taken: list[Row]) -> Any:
+    """Pick what starts with the word at this position; None if nothing does."""
+    option = choice.by_first_word.get(words[position]) if position < len(words) else None
+    return None if option in taken else option
 
 
 def _split_draw(item: str) -> tuple[str, str, tuple[str, ...]]:
