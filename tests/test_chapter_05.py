@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from pathlib import Path
 
 import notebooks
@@ -24,7 +23,7 @@ from tfcourse.figures.graphs import (
     longest_path,
     shortest_chain,
 )
-from tfcourse.figures.losses import KIND_COLORS, draw_kinds, draw_losses
+from tfcourse.figures.losses import draw_kinds, draw_losses
 from tfcourse.losses import IGNORE
 
 CHAPTER = Path(__file__).resolve().parent.parent / "chapters" / "05_training_loss.ipynb"
@@ -126,24 +125,37 @@ def test_the_loss_figure_draws_what_it_is_given():
     assert [text.get_text() for text in axes.texts] == ["ours", "other", "table", "floor"]
 
 
-def test_names_of_lines_that_end_together_do_not_cover_each_other():
-    """Catches: labels placed at the lines' ends."""
-    fig, (axes,) = panels(1, height=3.4)
-    draw_kinds(axes, [10, 20], {name: [4.0, 0.01] for name in KIND_COLORS})
-    fig.canvas.draw()
-    boxes = sorted((t.get_window_extent() for t in axes.texts), key=lambda box: box.y0)
-    assert len(boxes) == len(KIND_COLORS)
-    for below, above in pairwise(boxes):
-        assert below.y1 <= above.y0 + 1
+def test_the_name_of_a_line_stands_where_the_line_is_alone():
+    """Catches: names at the lines' ends, where all lines meet."""
+    (axes,) = panels(1)[1]
+    steps = [10, 20, 30, 40]
+    above = {
+        "fixed words": [0.1, 0.0, 0.0, 0.0],
+        "wording": [0.9, 0.4, 0.1, 0.1],
+        "names that return": [4.0, 3.9, 0.2, 0.1],
+        "things that return": [3.7, 2.0, 0.1, 0.1],
+        "details that return": [2.3, 2.2, 2.1, 2.1],
+    }
+    draw_kinds(axes, steps, above | {"first mentions": [1, 1, 1, 1]})
+    assert {line.get_ydata()[0] for line in axes.lines} == {v[0] for v in above.values()}
+    names = {text.get_text(): text.xy for text in axes.texts}
+    assert names == {
+        "fixed words": (10, 0.1),
+        "wording": (10, 0.9),
+        "names that return": (20, 3.9),
+        "things that return": (10, 3.7),
+        "details that return": (30, 2.1),
+    }
 
 
-def test_there_are_44_names_and_the_first_costs_ln_44():
-    """The text says "a name out of 44 costs ln 44". Catches: a name added to the grammar."""
+def test_there_are_44_names_7_days_and_12_teams():
+    """The text takes the logarithms of these. Catches: a name added to the grammar."""
     data = EmailData(n_held_out=200)
     for row in data.held_out_batches(200)[0].targets[:20]:
         words = [data.decode([t]) for t in row.tolist() if t not in (IGNORE, data.eos_id)]
-        first = [t for t in EMAILS.score(words) if t.kind == "new" and t.slot == "to"]
-        assert -first[0].log_p == pytest.approx(math.log(44))
+        drawn = {t.slot: t.log_p for t in EMAILS.score(words) if t.kind == "new"}
+        for slot, choices in [("to", 44), ("day", 7), ("team", 12)]:
+            assert -drawn[slot] == pytest.approx(math.log(choices))
 
 
 def test_forward_and_backward_cost_six_operations_per_parameter_and_token():

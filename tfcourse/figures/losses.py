@@ -11,10 +11,11 @@ from tfcourse.figures import COLORS, label
 KIND_COLORS = {
     "fixed words": COLORS["mask"],
     "wording": COLORS["embedding"],
-    "first mentions": COLORS["mlp"],
     "names that return": COLORS["without"],
-    "other returns": COLORS["attention"],
+    "things that return": COLORS["attention"],
+    "details that return": COLORS["mlp"],
 }
+"""The kinds of words that are drawn."""
 
 
 def draw_losses(
@@ -35,30 +36,24 @@ def draw_losses(
     for i, (name, level) in enumerate(levels.items()):
         is_floor = i == len(levels) - 1
         axes.axhline(level, color=COLORS["floor"], linestyle="-" if is_floor else "--", zorder=3)
-        label(axes, name, steps[-1], level, COLORS["floor"])
+        below = {"xytext": (0, -13)} if is_floor else {}
+        label(axes, name, steps[-1], level, COLORS["floor"], **below)
     axes.set_xlabel("training step")
     axes.set_ylabel("nats per token")
 
 
 def draw_kinds(axes: Axes, steps: Sequence[int], above: Mapping[str, Sequence[float]]) -> None:
-    """Draw, per kind of token, how far the loss stands above the floor of the same tokens."""
-    for name, values in above.items():
-        axes.plot(steps, values, color=KIND_COLORS[name], marker="o", markersize=4)
-    # Names beside the line's end, moved apart where two lines end close together.
-    low, high = axes.get_ylim()
-    gap = 0.09 * (high - low)
-    height = low
-    for name, values in sorted(above.items(), key=lambda item: item[1][-1]):
-        height = max(values[-1], height + gap)
-        axes.annotate(
-            name,
-            (steps[-1], height),
-            xytext=(8, 0),
-            textcoords="offset points",
-            va="center",
-            color=KIND_COLORS[name],
-            fontweight="bold",
-            annotation_clip=False,
-        )
+    """Draw, per kind of word, how far the loss stands above the floor of the same words.
+
+    Each line has its name where it is farthest from the other lines.
+    """
+    lines = {name: above[name] for name in KIND_COLORS}
+    for name, values in lines.items():
+        others = [other for key, other in lines.items() if key != name]
+        room = [min(abs(v - o[k]) for o in others) for k, v in enumerate(values[:-1])]
+        best = room.index(max(room))
+        color = KIND_COLORS[name]
+        axes.plot(steps, values, color=color, marker="o", markersize=4)
+        label(axes, name, steps[best], values[best], color, xytext=(5, 5), ha="left")
     axes.set_xlabel("training step")
     axes.set_ylabel("nats above the floor")
