@@ -96,16 +96,18 @@ class Visit:
         )
         self.page.wait_for_timeout(300)  # colours fade into each other
 
-    def axe(self) -> list[str]:
-        """Run axe-core; return a line per violation: rule and element."""
+    def axe(self, colours: bool = True, structure: bool = True) -> list[str]:
+        """Run axe-core's rule on contrast, its other rules, or both; a line per violation."""
         if not self.page.evaluate("() => 'axe' in window"):
             # As AMD module it would register with RequireJS instead of becoming a global.
             source = AXE.read_text(encoding="utf-8")
             self.page.evaluate("source => { const define = undefined; eval(source); }", source)
         # preload would read style sheets by XMLHttpRequest, which pages from disk cannot.
-        result = self.page.evaluate(
-            "() => axe.run(document, { resultTypes: ['violations'], preload: false })"
-        )
+        options: dict = {"resultTypes": ["violations"], "preload": False}
+        if not structure:
+            options["runOnly"] = ["color-contrast"]
+        options["rules"] = {"color-contrast": {"enabled": colours}}
+        result = self.page.evaluate("options => axe.run(document, options)", options)
         return [
             f"{violation['id']}: {violation['help']}: {node['target']} {node['html'][:150]}"
             for violation in result["violations"]
