@@ -181,13 +181,13 @@ def open_notebook(page: Page, address: str) -> None:
 
     page.on("websocket", listen)
     page.goto(address)
-    for _ in range(300):
+    for _ in range(900):
         page.wait_for_timeout(200)
         # The second is the answer of a kernel that has not imported ipywidgets yet.
         if any("update_states" in a or "comm_info_reply" in a for a in answers):
             page.wait_for_timeout(2000)  # for the drawing
             return
-    raise RuntimeError("the widget manager got no answer from the kernel within a minute")
+    raise RuntimeError("the widget manager got no answer from the kernel within three minutes")
 
 
 def run_all_cells(page: Page) -> None:
