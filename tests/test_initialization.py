@@ -57,6 +57,7 @@ def excess(cell):
     return abs(loss.item() - uniform) / uniform
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", covering_pairs(), ids=label)
 def test_the_untrained_loss_is_that_of_guessing(cell):
     """Within 2 % of ln V; every pair of values of the grid occurs.
@@ -80,6 +81,7 @@ def test_the_untrained_loss_is_that_of_guessing_in_the_whole_grid(size):
     assert {kind: value for kind, value in excesses.items() if value >= 0.02} == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_the_bound_does_not_hang_on_a_seed(seed):
     """The smallest vocabulary at the largest width, tied and scaled. Catches: a lucky seed."""
