@@ -345,3 +345,10 @@ def test_a_prompt_that_cannot_be_continued_is_refused(prompts, n, named):
     with pytest.raises(ValueError) as caught:
         generate(tiny_lm(), prompts, n)
     one_line(caught.value, named)
+
+
+@pytest.mark.nohook
+def test_a_padded_tensor_of_prompts_is_refused():
+    """Catches: padding on the right read as tokens, so that the text goes on after the padding."""
+    with pytest.raises(TypeError, match="lists of token ids"):
+        generate(tiny_lm(), torch.tensor([[1, 5, 0], [1, 5, 6]]), 2)

@@ -73,11 +73,13 @@ def generate(
 ) -> list[list[int]]:
     """Continue each prompt; return the new tokens alone.
 
-    Prompts may differ in length: each row comes out as it would alone. A row ends after a stop
-    token, which is kept, or after `max_new_tokens`. Temperature 0 takes the likeliest token;
+    Prompts are lists without padding and may differ in length; at temperature 0 each row comes out
+    as it would alone. (At others, one generator draws for all rows.) A row ends after a stop token,
+    which is kept, or after `max_new_tokens`. Temperature 0 takes the likeliest token;
     `top_k` and `top_p` cut the distribution before the draw (see `next_token_probabilities`).
 
     Raises:
+        TypeError: prompts in a tensor.
         ValueError: no prompt, an empty one, or prompt and new tokens together above `max_len` (the
             window does not slide: that would need all keys again at other positions).
     """
@@ -179,6 +181,11 @@ def _check_sampling(temperature: float, top_k: int | None, top_p: float | None) 
 
 
 def _check_request(model: DecoderLM, prompts: Sequence[Sequence[int]], max_new_tokens: int) -> None:
+    if isinstance(prompts, Tensor):
+        raise TypeError(
+            "prompts is a tensor, in which padding looks like tokens; give lists of token ids, "
+            "each as long as its prompt"
+        )
     if len(prompts) == 0:
         raise ValueError("prompts is empty; give at least one list of token ids")
     if max_new_tokens < 0:
