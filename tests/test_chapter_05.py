@@ -119,7 +119,7 @@ def test_the_loss_figure_draws_what_it_is_given():
     """Catches: a level drawn at another height; a curve without its name."""
     (axes,) = panels(1)[1]
     losses = {"ours": [3.0, 1.0], "other": [3.0, 2.0]}
-    draw_losses(axes, [10, 20], losses, {"table": 2.5, "floor": 0.7})
+    draw_losses(axes, [10.0, 20.0], losses, {"table": 2.5, "floor": 0.7})
     curves = [list(line.get_ydata()) for line in axes.lines]
     assert curves == [[3.0, 1.0], [3.0, 2.0], [2.5, 2.5], [0.7, 0.7]]
     assert [text.get_text() for text in axes.texts] == ["ours", "other", "table", "floor"]
@@ -128,7 +128,7 @@ def test_the_loss_figure_draws_what_it_is_given():
 def test_the_name_of_a_line_stands_where_the_line_is_alone():
     """Catches: names at the lines' ends, where all lines meet."""
     (axes,) = panels(1)[1]
-    steps = [10, 20, 30, 40]
+    steps = [10.0, 20.0, 30.0, 40.0]
     above = {
         "fixed words": [0.1, 0.0, 0.0, 0.0],
         "wording": [0.9, 0.4, 0.1, 0.1],
@@ -136,7 +136,7 @@ def test_the_name_of_a_line_stands_where_the_line_is_alone():
         "things that return": [3.7, 2.0, 0.1, 0.1],
         "details that return": [2.3, 2.2, 2.1, 2.1],
     }
-    draw_kinds(axes, steps, above | {"first mentions": [1, 1, 1, 1]})
+    draw_kinds(axes, steps, above | {"first mentions": [1.0] * 4})
     assert {line.get_ydata()[0] for line in axes.lines} == {v[0] for v in above.values()}
     names = {text.get_text(): text.xy for text in axes.texts}
     assert names == {

@@ -20,7 +20,7 @@ KIND_COLORS = {
 
 def draw_losses(
     axes: Axes,
-    steps: Sequence[int],
+    steps: Sequence[float],
     losses: Mapping[str, Sequence[float]],
     levels: Mapping[str, float],
 ) -> None:
@@ -42,7 +42,7 @@ def draw_losses(
     axes.set_ylabel("nats per token")
 
 
-def draw_kinds(axes: Axes, steps: Sequence[int], above: Mapping[str, Sequence[float]]) -> None:
+def draw_kinds(axes: Axes, steps: Sequence[float], above: Mapping[str, Sequence[float]]) -> None:
     """Draw, per kind of word, how far the loss stands above the floor of the same words.
 
     Each line has its name where it is farthest from the other lines.
