@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
-    # Reaches the floor of the email corpus within 0.02 nats in minutes on two CPU cores.
+    # Within 0.02 nats of the email corpus's floor in minutes on two CPU cores. Small batches give
+    # more steps per token, a narrow feed-forward layer cheaper ones.
     "tiny": {
-        "model": {"d_model": 128, "n_layers": 4, "n_heads": 4},
-        "train": {"steps": 1500, "batch_size": 64, "lr": 2e-3, "warmup": 50},
+        "model": {"d_model": 128, "n_layers": 4, "n_heads": 4, "d_ff": 256, "position": "rope"},
+        "train": {"steps": 2600, "batch_size": 16, "lr": 4e-3, "warmup": 50},
     },
-    # The same model, wider and deeper, for a GPU.
+    # Wider and deeper, for a GPU.
     "base": {
-        "model": {"d_model": 384, "n_layers": 6, "n_heads": 6, "dropout": 0.0},
-        "train": {"steps": 3000, "batch_size": 256, "lr": 1e-3, "warmup": 200},
+        "model": {"d_model": 384, "n_layers": 6, "n_heads": 6, "position": "rope"},
+        "train": {"steps": 3000, "batch_size": 128, "lr": 1e-3, "warmup": 200},
     },
 }
