@@ -1,4 +1,4 @@
-"""The promise of the preset `tiny`, kept by the real command. Minutes long, so `make accept` only."""
+"""The promise of the preset `tiny`, kept by the real command; minutes long."""
 
 import re
 import subprocess
@@ -18,7 +18,8 @@ def above_floor(folder, *flags):
     command = [sys.executable, "-m", "tfcourse.cli", "train", "emails", "--out", str(folder)]
     run = subprocess.run([*command, *flags], capture_output=True, text=True, check=True)
     line = run.stdout.splitlines()[-1]
-    assert (match := LAST_LINE.fullmatch(line)), line
+    match = LAST_LINE.fullmatch(line)
+    assert match, line
     return float(match[3])
 
 
