@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 if importlib.util.find_spec("tfcourse") is None:
-    source = "tfcourse @ git+https://github.com/tfcourse/tfcourse@v0.1.0"
+    source = "tfcourse @ git+https://github.com/tfcourse/tfcourse@main"
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", source], check=True)
     importlib.invalidate_caches()
     import torch
