@@ -39,7 +39,9 @@ def rewrite(text: str, old: tuple[str, str, str], new: tuple[str, str, str]) -> 
         text,
     )
     text = re.sub(
-        rf"(git\+https://github\.com/){o}/{n}@{r}", rf"\g<1>{new_owner}/{new_name}@{new_ref}", text
+        rf"(git\+https://github\.com/){o}/{n}@{r}{end}",
+        rf"\g<1>{new_owner}/{new_name}@{new_ref}",
+        text,
     )
     text = re.sub(rf"(github\.com/){o}/{n}{end}", rf"\g<1>{new_owner}/{new_name}", text)
     return re.sub(rf"\b{o}\.github\.io/{n}{end}", f"{new_owner}.github.io/{new_name}", text)

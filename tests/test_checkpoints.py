@@ -213,7 +213,7 @@ def test_damaged_bytes_are_an_error_or_harmless_but_never_a_crash(saved, where):
         ({"model_config": {"vocab_size": 50, "n_wheels": 4}}, "n_wheels"),
         ({"model_config": {"vocab_size": 50, "n_heads": 5}}, "n_heads=5"),
         ({"model_config": None}, "model_config"),
-        ({"model_config": {"vocab_size": 50}}, "lacks"),
+        ({"model_config": {"vocab_size": 50}}, "has no"),
     ],
     ids=str,
 )

@@ -42,7 +42,7 @@ def save_checkpoint(path: Path, model: torch.nn.Module, **parts: Any) -> None:
     write_whole(path, lambda file: torch.save(state, file))
 
 
-def load_checkpoint(path: Path, device: torch.device | str = "cpu") -> dict[str, Any]:
+def load_checkpoint(path: Path) -> dict[str, Any]:
     """Read a checkpoint; a folder stands for the `checkpoint.pt` in it.
 
     Raises:
@@ -55,7 +55,7 @@ def load_checkpoint(path: Path, device: torch.device | str = "cpu") -> dict[str,
     if not path.is_file():
         raise FileNotFoundError(f"no checkpoint at {path}; give a run's folder or its {FILE_NAME}")
     try:
-        state = torch.load(path, map_location=device, weights_only=True)
+        state = torch.load(path, map_location="cpu", weights_only=True)
     except PermissionError:
         raise
     except (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:
@@ -71,14 +71,14 @@ def load_checkpoint(path: Path, device: torch.device | str = "cpu") -> dict[str,
 
 
 def load_model(path: Path, device: torch.device | str = "cpu") -> tuple[DecoderLM, dict[str, Any]]:
-    """Build the model that a checkpoint describes and give it its weights; return both."""
-    state = load_checkpoint(path, device)
+    """Build the model that a checkpoint describes, ready to use; return it and the rest."""
+    state = load_checkpoint(path)
     try:
         model = DecoderLM(ModelConfig(**state["model_config"])).to(device)
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path} has no usable model_config: {error}") from error
     load_weights(model, state)
-    return model, state
+    return model.eval(), state
 
 
 def load_weights(model: torch.nn.Module, state: dict[str, Any]) -> None:
@@ -90,9 +90,13 @@ def load_weights(model: torch.nn.Module, state: dict[str, Any]) -> None:
     weights = strip_wrappers(state.get("model", {}))
     expected = model.state_dict()
     if missing := sorted(expected.keys() - weights.keys()):
-        raise CheckpointError(f"the checkpoint lacks {missing[0]} and {len(missing) - 1} more")
+        raise CheckpointError(
+            f"the checkpoint has no {missing[0]}; build the model with the saved model_config"
+        )
     if extra := sorted(weights.keys() - expected.keys()):
-        raise CheckpointError(f"the model has no place for {extra[0]} and {len(extra) - 1} more")
+        raise CheckpointError(
+            f"the model has no place for {extra[0]}; build it with the saved model_config"
+        )
     for name, weight in weights.items():
         if weight.shape != expected[name].shape:
             raise CheckpointError(
@@ -119,6 +123,7 @@ def rng_state() -> dict[str, Any]:
         "numpy": (keys.tolist(), position, has_gauss, gauss),  # type: ignore[union-attr]
         "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+        "mps": [torch.mps.get_rng_state()] if torch.backends.mps.is_available() else [],
     }
 
 
@@ -131,3 +136,5 @@ def set_rng_state(state: dict[str, Any]) -> None:
     torch.set_rng_state(state["torch"].cpu())
     if len(state["cuda"]) == torch.cuda.device_count() and state["cuda"]:
         torch.cuda.set_rng_state_all([generator.cpu() for generator in state["cuda"]])
+    if state["mps"] and torch.backends.mps.is_available():
+        torch.mps.set_rng_state(state["mps"][0].cpu())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 import tomllib
@@ -39,16 +40,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status."""
     parser = make_parser()
     args = parser.parse_args(argv)
-    from tfcourse.checkpoints import CheckpointError  # loads torch, which --help need not wait for
+    import torch  # here, so that --help need not wait for it
 
-    warnings.showwarning = lambda message, *rest, **more: print(
-        f"warning: {message}", file=sys.stderr
-    )
+    from tfcourse.checkpoints import CheckpointError
+
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal may lack a letter of the text
+            stream.reconfigure(errors="replace")
     try:
-        args.run(args)
+        with warnings.catch_warnings():
+            warnings.showwarning = _print_warning  # restored with the filters
+            args.run(args)
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        print(f"{parser.prog}: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:
+        again = "; go on with --resume" if str(interrupt).endswith(" saved") else ""
+        print(f"{parser.prog}: {interrupt or 'interrupted'}{again}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -58,6 +64,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         where = f"{error.filename}: " if error.filename else ""
         print(f"{parser.prog}: {where}{reason}", file=sys.stderr)
         return 1
+    except torch.OutOfMemoryError:
+        print(
+            f"{parser.prog}: the GPU's memory is full; raise --accumulate or lower --batch-size",
+            file=sys.stderr,
+        )
+        return 1
     except (CheckpointError, FloatingPointError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 1
@@ -65,6 +77,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+def _print_warning(message: Warning | str, *rest: Any, **more: Any) -> None:
+    print(f"warning: {message}", file=sys.stderr)
 
 
 def make_parser() -> Parser:
@@ -199,29 +215,35 @@ def read_config_file(path: Path) -> dict[str, dict[str, Any]]:
 
 def run_train(args: argparse.Namespace) -> None:
     """Train, and print how it went."""
-    from tfcourse.architectures import DecoderLM
-    from tfcourse.checkpoints import load_checkpoint
-
-    saved = load_checkpoint(args.out) if args.resume else {}
-    values = settings(args, saved)
-    data = make_data(args)
-    values["model"] |= {"vocab_size": data.vocab_size, "max_len": data.max_len}
-    try:
-        model_config = ModelConfig(**values["model"])
-        train_config = TrainConfig(**values["train"])
-    except TypeError as error:
-        raise ValueError(str(error)) from None
-
     import torch
 
+    from tfcourse.architectures import DecoderLM
+    from tfcourse.checkpoints import load_checkpoint
+    from tfcourse.runs import RunFiles
     from tfcourse.training import train
 
+    # What is quick to refuse comes first: to read a mailbox may take minutes.
+    saved = load_checkpoint(args.out) if args.resume else {}
+    values = settings(args, saved)
+    try:
+        train_config = TrainConfig(**values["train"])
+        ModelConfig(**values["model"] | dict.fromkeys(FROM_DATA, 1))
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+    if not args.resume:
+        RunFiles(args.out).begin()
+    data = make_data(args)
+    values["model"] |= {"vocab_size": data.vocab_size, "max_len": data.max_len}
+    model_config = ModelConfig(**values["model"])
     torch.manual_seed(train_config.seed)
     model = DecoderLM(model_config)
     print(f"{model.n_params():,} parameters, {data.vocab_size:,} different tokens")
     history = train(
         model, data, train_config, args.out, resume=args.resume, progress=sys.stderr.isatty()
     )
+    evaluation = history.evaluation
+    if evaluation is not None and evaluation.standard_error is not None:
+        print(f"standard error of the distance to the floor: {evaluation.standard_error:.4f}")
     print(history.summary())
 
 

@@ -97,7 +97,10 @@ class ModelConfig:
             )
         for field in ("norm_eps", "rope_theta"):
             if not 0 < getattr(self, field) < math.inf:
-                raise ValueError(f"{field}={getattr(self, field)} must be positive and finite")
+                raise ValueError(
+                    f"{field}={getattr(self, field)} must be a positive number, "
+                    f"such as {getattr(type(self), field)}"
+                )
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout={self.dropout} is no probability below 1; use 0 to 0.99")
         if not 0 < self.residual_decay <= 1:
@@ -144,7 +147,7 @@ class TrainConfig:
     ] = "auto"
     compile: Annotated[bool, "compile the model (torch.compile)"] = False
     device: Annotated[str, "cpu, cuda, mps, or auto for the best there is"] = "auto"
-    seed: Annotated[int, "of dropout; the data set has its own"] = 0
+    seed: Annotated[int, "of dropout and of the first weights; the data has its own"] = 0
     eval_every: Annotated[int, "steps between held-out scores; 0 for the end alone"] = 0
     save_every: Annotated[int, "steps between checkpoints; 0 for the end alone"] = 200
 

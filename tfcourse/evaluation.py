@@ -48,10 +48,19 @@ def held_out_nll(
     nll, counts = [], []
     for batch in data.held_out_batches(batch_size):
         losses = model.loss(batch.inputs.to(device), batch.targets.to(device), reduction="none")
-        nll.append(losses.double().sum(dim=1).cpu())
+        nll.append(losses.cpu().double().sum(dim=1))  # a GPU of Apple's has no float64
         counts.append((batch.targets != IGNORE).sum(dim=1).double())
     model.train(was_training)
     return torch.cat(nll), torch.cat(counts)
+
+
+def entropy_floor(data: DataSet) -> float | None:
+    """Return the source's own loss on the held-out rows, in nats per token, where it is known."""
+    if data.floor is None:
+        return None
+    batches = data.held_out_batches(1000)
+    n_tokens = sum(int((batch.targets != IGNORE).sum()) for batch in batches)
+    return float(data.floor.double().sum() / n_tokens)
 
 
 def evaluate(model: DecoderLM, data: DataSet, batch_size: int = 64) -> Evaluation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -30,7 +31,7 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
         temporary.unlink(missing_ok=True)
         # torch.save reports a full disk as a RuntimeError, with the true cause behind it.
         cause = error if isinstance(error, OSError) else error.__context__
-        if isinstance(cause, OSError):
+        if isinstance(error, Exception) and isinstance(cause, OSError):
             reason = cause.strerror or str(cause)
             raise OSError(
                 cause.errno,
@@ -41,8 +42,11 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Force the new name to the disk too. Windows cannot open a folder, and need not."""
-    if os.name == "posix":
+    """Force the new name to the disk too, where that can be done.
+
+    Windows and some mounted drives cannot. The file has its new content by then either way.
+    """
+    with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)

@@ -78,8 +78,10 @@ def generate(
     which is kept, or after `max_new_tokens`. Temperature 0 takes the likeliest token;
     `top_k` and `top_p` cut the distribution before the draw (see `next_token_probabilities`).
 
+    What is written is not read again by earlier positions, also where `causal` is False.
+
     Raises:
-        TypeError: prompts in a tensor.
+        TypeError: prompts in a tensor, or one prompt that is no list.
         ValueError: no prompt, an empty one, or prompt and new tokens together above `max_len` (the
             window does not slide: that would need all keys again at other positions).
     """
@@ -192,6 +194,8 @@ def _check_request(model: DecoderLM, prompts: Sequence[Sequence[int]], max_new_t
         raise ValueError(f"max_new_tokens={max_new_tokens} is negative; use 0 or more")
     vocab_size, max_len = model.config.vocab_size, model.config.max_len
     for i, prompt in enumerate(prompts):
+        if isinstance(prompt, int):
+            raise TypeError(f"prompt {i} is a number; give lists of token ids: [[1, 2, 3]]")
         if len(prompt) == 0:
             raise ValueError(f"prompt {i} is empty; begin it with the BOS token")
         for token in prompt:
@@ -202,5 +206,10 @@ def _check_request(model: DecoderLM, prompts: Sequence[Sequence[int]], max_new_t
         if len(prompt) + max_new_tokens > max_len:
             raise ValueError(
                 f"prompt {i} of {len(prompt)} tokens and max_new_tokens={max_new_tokens} exceed "
-                f"max_len={max_len}; ask for at most {max(0, max_len - len(prompt))}"
+                f"max_len={max_len}; "
+                + (
+                    f"ask for at most {max_len - len(prompt)}"
+                    if len(prompt) <= max_len
+                    else "shorten the prompt"
+                )
             )

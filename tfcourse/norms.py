@@ -16,7 +16,7 @@ class LayerNorm(nn.Module):
         γ ⊙ (x − mean(x)) / √(var(x) + ε) + β        var divides by d, not by d − 1
 
     The statistics are those of one position: no other position or example enters. They are computed
-    in float32, and the output has the input's dtype.
+    in float32 at least, and the output has the input's dtype.
 
     Source: Ba et al. 2016, eq. 4.
     """
@@ -28,8 +28,9 @@ class LayerNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(d_model))
 
     def forward(self, x: Float[Tensor, "... d"]) -> Float[Tensor, "... d"]:
-        gain, shift = self.weight.float(), self.bias.float()
-        return F.layer_norm(x.float(), gain.shape, gain, shift, self.eps).to(x.dtype)
+        dtype = torch.promote_types(x.dtype, torch.float32)
+        gain, shift = self.weight.to(dtype), self.bias.to(dtype)
+        return F.layer_norm(x.to(dtype), gain.shape, gain, shift, self.eps).to(x.dtype)
 
 
 class RMSNorm(nn.Module):
@@ -37,8 +38,8 @@ class RMSNorm(nn.Module):
 
         γ ⊙ x / √(mean(x²) + ε)
 
-    Unlike LayerNorm it keeps the mean and has no shift. Computed in float32 whatever the input's
-    dtype, because squaring 300 overflows float16; the output has the input's dtype.
+    Unlike LayerNorm it keeps the mean and has no shift. Computed in float32 at least, because
+    squaring 300 overflows float16; the output has the input's dtype.
 
     Source: Zhang & Sennrich 2019, eq. 4.
     """
@@ -49,8 +50,9 @@ class RMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(d_model))
 
     def forward(self, x: Float[Tensor, "... d"]) -> Float[Tensor, "... d"]:
-        gain = self.weight.float()
-        return F.rms_norm(x.float(), gain.shape, gain, self.eps).to(x.dtype)
+        dtype = torch.promote_types(x.dtype, torch.float32)
+        gain = self.weight.to(dtype)
+        return F.rms_norm(x.to(dtype), gain.shape, gain, self.eps).to(x.dtype)
 
 
 def make_norm(config: ModelConfig) -> nn.Module:

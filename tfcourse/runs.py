@@ -20,7 +20,7 @@ from tfcourse.checkpoints import (
     save_checkpoint,
     set_rng_state,
 )
-from tfcourse.config import TrainConfig
+from tfcourse.config import ModelConfig, TrainConfig
 from tfcourse.data.batching import DataSet
 from tfcourse.evaluation import Evaluation
 from tfcourse.files import write_whole
@@ -59,8 +59,14 @@ class Run:
 class RunFiles:
     """The files of one run: `checkpoint.pt`, and `metrics.jsonl` with one record per line."""
 
-    # What a resumed run may change: nothing of it reaches the weights.
+    # What a resumed run may change. Another device or compiled code may round differently.
     FREE = ("device", "compile", "eval_every", "save_every")
+
+    # What only a resumed run needs of a checkpoint.
+    PARTS = (
+        *("optimizers", "step", "train_config", "data", "scaler", "rng"),
+        *("n_threads", "precision", "n_tokens", "seconds"),
+    )
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -71,7 +77,8 @@ class RunFiles:
         """Make the folder; refuse to write over an earlier run."""
         if self.checkpoint.exists():
             raise ValueError(
-                f"{self.folder} already holds a run; resume it, or choose another folder"
+                f"{self.folder} already holds a run; go on with resume=True (--resume), or choose "
+                "another folder"
             )
         self.folder.mkdir(parents=True, exist_ok=True)
         self.metrics.unlink(missing_ok=True)
@@ -100,6 +107,7 @@ class RunFiles:
             scaler=run.scaler.state_dict(),
             rng=rng_state(),
             n_threads=torch.get_num_threads(),
+            precision=run.precision,
             n_tokens=run.history.n_tokens,
             seconds=run.history.seconds,
         )
@@ -110,13 +118,16 @@ class RunFiles:
         Raises:
             CheckpointError: the checkpoint belongs to another model, data set or configuration.
         """
-        state = load_checkpoint(self.checkpoint, run.model.head.weight.device)
-        if missing := {"optimizers", "scaler", "rng", "step", "train_config"} - state.keys():
+        state = load_checkpoint(self.checkpoint)
+        if missing := [part for part in self.PARTS if part not in state]:
             raise CheckpointError(
-                f"{self.checkpoint} has no {min(missing)}: it can be sampled from, not resumed"
+                f"{self.checkpoint} has no {missing[0]}: it can be sampled from, not resumed"
             )
-        self._check_same("model_config", state["model_config"], asdict(run.model.config))
-        self._check_same("train_config", state["train_config"], asdict(run.config))
+        # Through the classes, so that a field that is newer than the file has its default.
+        saved_model = asdict(ModelConfig(**state["model_config"]))
+        saved_training = asdict(TrainConfig(**state["train_config"]))
+        self._check_same("model_config", saved_model, asdict(run.model.config))
+        self._check_same("train_config", saved_training, asdict(run.config))
         self._check_same("data", state["data"], run.data.to_dict())
         if state["n_threads"] != torch.get_num_threads():
             warnings.warn(
@@ -124,21 +135,29 @@ class RunFiles:
                 f"{torch.get_num_threads()}: sums may round differently",
                 stacklevel=3,
             )
+        if state["precision"] != run.precision:
+            warnings.warn(
+                f"the run computed in {state['precision']} and goes on in {run.precision}",
+                stacklevel=3,
+            )
         load_weights(run.model, state)
         for optimizer, saved in zip(run.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
-        run.scaler.load_state_dict(state["scaler"])
+        if state["scaler"]:  # empty where the run needed none
+            run.scaler.load_state_dict(state["scaler"])
         set_rng_state(state["rng"])
         run.history.n_tokens, run.history.seconds = state["n_tokens"], state["seconds"]
         run.history.records = self._cut_metrics(state["step"])
         return state["step"]
 
     def _check_same(self, what: str, saved: dict[str, Any], given: dict[str, Any]) -> None:
-        for name in sorted(saved.keys() | given.keys()):
+        for name in [*saved, *(given.keys() - saved.keys())]:
             if name not in self.FREE and saved.get(name) != given.get(name):
+                values = f" was {saved.get(name)} and is {given.get(name)}"
                 raise CheckpointError(
-                    f"{self.checkpoint} was written with another {what}: {name} was "
-                    f"{str(saved.get(name))[:60]} and is {str(given.get(name))[:60]}"
+                    f"{self.checkpoint} was written with another {what}: {name}"
+                    f"{values if len(values) < 100 else ' differs'}; give what the run began with, "
+                    "or begin another in a folder of its own"
                 )
 
     def _cut_metrics(self, step: int) -> list[dict[str, int | float]]:

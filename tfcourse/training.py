@@ -19,7 +19,7 @@ from tfcourse.architectures import DecoderLM
 from tfcourse.config import TrainConfig
 from tfcourse.data.batching import Batch, DataSet
 from tfcourse.devices import choose_device, choose_precision
-from tfcourse.evaluation import Evaluation, evaluate
+from tfcourse.evaluation import Evaluation, entropy_floor, evaluate
 from tfcourse.losses import IGNORE
 from tfcourse.optimizers import make_optimizers, schedule, set_learning_rate
 from tfcourse.runs import History, Run, RunFiles
@@ -37,16 +37,18 @@ def train(
 
     With `out_dir` the run writes `checkpoint.pt` and `metrics.jsonl` there. `resume` goes on from
     that checkpoint; on one device with the same number of threads the weights end bit-equal to
-    those of a run that was never stopped. Ctrl-C finishes the current step, saves, and raises
-    KeyboardInterrupt; a second Ctrl-C does not wait.
+    those of a run that was never stopped. Ctrl-C finishes the current step, saves (with `out_dir`),
+    and raises KeyboardInterrupt; a second Ctrl-C does not wait.
 
     Raises:
         ValueError: the model does not fit the data, or `out_dir` holds a run and `resume` is off.
         CheckpointError: the checkpoint belongs to another model, data set or configuration.
         FloatingPointError: the loss or the gradient is no longer finite; the message names the step
             and the layer. The last checkpoint is untouched.
-        KeyboardInterrupt: the run was interrupted; its checkpoint is saved.
+        KeyboardInterrupt: the run was interrupted; the message says after which step.
     """
+    if resume and out_dir is None:
+        raise ValueError("resume=True needs out_dir, the folder that holds the checkpoint")
     _check_fit(model, data)
     device = choose_device(config.device)
     precision = choose_precision(config.precision, device)
@@ -64,6 +66,7 @@ def train(
 
     loss_function = torch.compile(model.loss) if config.compile else model.loss
     bar = tqdm(total=config.steps, initial=first_step, disable=not progress, desc="train")
+    floor = entropy_floor(data)
     started = time.perf_counter() - run.history.seconds
     with interrupts_after_step() as interrupted, bar:
         for step in range(first_step, config.steps):
@@ -84,17 +87,19 @@ def train(
                 "n_tokens": run.history.n_tokens,
                 "seconds": round(run.history.seconds, 3),
             }
+            stop = interrupted()  # asked once a step: what ends the run is also saved
+            if files is not None and (stop or _due(done, config.save_every, config.steps)):
+                files.save(run, done)  # before scoring, which may take long or fail
             if _due(done, config.eval_every, config.steps):
                 run.history.evaluation = evaluate(model, data, config.batch_size)
                 record |= _scores(run.history.evaluation)
             run.history.records.append(record)
             if files is not None:
                 files.append(record)
-                if interrupted() or _due(done, config.save_every, config.steps):
-                    files.save(run, done)
-            _show(bar, run.history)
-            if interrupted() and done < config.steps:
-                raise KeyboardInterrupt
+            _show(bar, run.history, floor)
+            if stop and done < config.steps:
+                saved = "saved" if files is not None else "not saved"
+                raise KeyboardInterrupt(f"interrupted after step {done}, {saved}")
     if run.history.evaluation is None:  # resumed after its last step
         run.history.evaluation = evaluate(model, data, config.batch_size)
     return run.history
@@ -113,7 +118,7 @@ def take_step(run: Run, batch: Batch, loss_function: Callable[..., Tensor]) -> t
         FloatingPointError: the loss or the gradient is not finite; no weight was changed.
     """
     device = run.model.head.weight.device
-    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(run.precision)
+    dtype = _autocast_dtype(run)
     n_targets = max(1, int((batch.targets != IGNORE).sum()))
     inputs = batch.inputs.to(device).chunk(run.config.accumulate)
     targets = batch.targets.to(device).chunk(run.config.accumulate)
@@ -140,11 +145,11 @@ def take_step(run: Run, batch: Batch, loss_function: Callable[..., Tensor]) -> t
         if finite:
             return total, norm
         if not run.scaler.get_scale() < scale or scale <= 1:
-            raise FloatingPointError(_describe_overflow(run.model, batch, total))
+            raise FloatingPointError(_describe_overflow(run, batch, total))
 
 
-def first_non_finite(model: DecoderLM, batch: Batch) -> str | None:
-    """Run the batch again and name the first layer whose output is not finite."""
+def first_non_finite(run: Run, batch: Batch) -> str | None:
+    """Run the batch again, in the same precision; name the first layer with a wrong output."""
     found: list[str] = []
 
     def watch(name: str) -> Callable[..., None]:
@@ -154,21 +159,31 @@ def first_non_finite(model: DecoderLM, batch: Batch) -> str | None:
 
         return look
 
-    hooks = [m.register_forward_hook(watch(name)) for name, m in model.named_modules() if name]
+    device, dtype = run.model.head.weight.device, _autocast_dtype(run)
+    modules = run.model.named_modules()
+    hooks = [module.register_forward_hook(watch(name)) for name, module in modules if name]
     try:
-        with torch.no_grad():
-            model(batch.inputs.to(model.head.weight.device))
+        with torch.no_grad(), torch.autocast(device.type, dtype=dtype, enabled=dtype is not None):
+            for inputs in batch.inputs.to(device).chunk(run.config.accumulate):
+                run.model(inputs)
     finally:
         for hook in hooks:
             hook.remove()
     return found[0] if found else None
 
 
-def _describe_overflow(model: DecoderLM, batch: Batch, loss: float) -> str:
-    layer = first_non_finite(model, batch)
-    where = f"first seen in {layer}" if layer else "no layer's output; it is the gradient"
+def _describe_overflow(run: Run, batch: Batch, loss: float) -> str:
+    layer = first_non_finite(run, batch)
+    where = f"first seen in {layer}" if layer else "every layer's output is finite"
     what = "gradient" if math.isfinite(loss) else "loss"
-    return f"the {what} is not finite ({where}); lower lr, lengthen warmup, or use precision='fp32'"
+    advice = "lower lr or lengthen warmup"
+    if run.precision != "fp32":
+        advice += ", or use precision='fp32'"
+    return f"the {what} is not finite ({where}); {advice}"
+
+
+def _autocast_dtype(run: Run) -> torch.dtype | None:
+    return {"bf16": torch.bfloat16, "fp16": torch.float16}.get(run.precision)
 
 
 @contextmanager
@@ -181,7 +196,8 @@ def interrupts_after_step() -> Iterator[Callable[[], bool]]:
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False  # only the main thread may set handlers
         return
-    old = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
+    # A handler that was not set from Python reads as None.
+    old = {s: signal.getsignal(s) or signal.SIG_DFL for s in (signal.SIGINT, signal.SIGTERM)}
 
     def note(number: int, frame: Any) -> None:
         nonlocal noted
@@ -223,12 +239,12 @@ def _scores(evaluation: Evaluation) -> dict[str, float]:
     return scores
 
 
-def _show(bar: tqdm, history: History) -> None:
+def _show(bar: tqdm, history: History, floor: float | None) -> None:
     shown = {
         "loss": f"{history.records[-1]['loss']:.3f}",
         "tokens/s": f"{history.n_tokens / history.seconds:.0f}",
     }
-    if history.evaluation is not None and history.evaluation.floor is not None:
-        shown["floor"] = f"{history.evaluation.floor:.3f}"
+    if floor is not None:
+        shown["floor"] = f"{floor:.3f}"
     bar.set_postfix(shown, refresh=False)
     bar.update()
