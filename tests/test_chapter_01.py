@@ -54,8 +54,9 @@ def test_the_widget_shows_what_the_model_does(widget):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_without_the_residual_positions_die_and_gradients_do_not(seed):
-    """ "Never below 5" in five seeds, and at every block several times the gradient.
+def test_without_the_residual_differences_die_and_most_of_the_gradient_does_not(seed):
+    """ "Never below 5" in five seeds, and at every block several times the gradient; but none of it
+    for the queries and keys. The stream is about ten times smaller from block 1 on.
 
     Catches: `residual=False` that still adds x; an initialization that changes the chapter's story.
     """
@@ -66,15 +67,26 @@ def test_without_the_residual_positions_die_and_gradients_do_not(seed):
         b / a for a, b in zip(kept["weight_gradient"], dropped["weight_gradient"], strict=True)
     ]
     assert ratios[0] > 5 and min(ratios) > 3
+    assert min(kept["query_key_gradient"]) > 5e-4
+    assert max(dropped["query_key_gradient"]) < 1e-6
+    sizes = zip(kept["stream_rms"][1:], dropped["stream_rms"][1:], strict=True)
+    assert all(6 < a / b < 15 for a, b in sizes)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_mlps_alone_make_positions_alike_too_but_more_slowly(seed):
+    """The aside in the answer. Catches: an MLP that mixes positions, or one that is linear."""
+    alike = measure(32, seed, residual=False, attention=False)["cosine"]
+    assert alike[0] < 0.1 and 0.2 < alike[-1] < 0.8
 
 
 def test_the_gradient_vanishes_only_where_norms_stop_working():
-    """The alternative text of the depth figure, and the explanation below it.
+    """The alternative text of the depth figure, and the explanation below it: + x needs no small ε.
 
     Catches: a norm that ignores ε; branches whose first size no longer shrinks with depth.
     """
     depths = (4, 16, 64)
-    kept = [measure(n)["weight_gradient"][0] for n in depths]
+    kept = [measure(n, norm_eps=ε)["weight_gradient"][0] for n in depths for ε in (1e-12, 1e-5)]
     dropped = [measure(n, residual=False) for n in depths]
     guarded = [measure(n, residual=False, norm_eps=1e-5)["weight_gradient"][0] for n in depths]
     assert max(kept) < 1.2 * min(kept) and 0.5 < min(kept) < max(kept) < 1.5
@@ -84,13 +96,18 @@ def test_the_gradient_vanishes_only_where_norms_stop_working():
 
 
 def test_decay_loses_the_input_and_not_the_gradient():
-    """The table over α at 12 blocks. Catches: α applied to the update instead of the stream."""
+    """The table over α at 12 blocks, and what the text says about queries and keys.
+
+    Catches: α applied to the update instead of the stream.
+    """
     runs = [measure(12, residual_decay=alpha) for alpha in (1.0, 0.9, 0.7, 0.5)]
     runs.append(measure(12, residual=False))
     gradients = [run["weight_gradient"][0] for run in runs]
     assert gradients == sorted(gradients)
     alike = [run["cosine"][-1] for run in runs]
     assert alike[0] < 0.1 and 0.3 < alike[1] < 0.6 and min(alike[2:]) > 0.95
+    choosing = [run["query_key_gradient"][0] for run in runs]
+    assert choosing[0] > 1.5 * max(choosing[2:])
 
 
 def test_the_jacobian_of_a_branch_is_that_of_its_update_and_the_identity():

@@ -92,9 +92,9 @@ def test_mean_cosine_of_a_single_position_is_an_error():
     one_line(error.value, "1 positions", "at least 2")
 
 
-@pytest.mark.parametrize("fields", [dict(), dict(residual=False), dict(mlp=False)])
+@pytest.mark.parametrize("fields", [dict(), dict(residual=False), dict(mlp=False, n_kv_heads=1)])
 def test_measure_stream_agrees_with_plain_autograd(fields):
-    """Catches: gradients of the wrong stream; streams between branches counted as blocks."""
+    """Catches: gradients of the wrong stream or rows; streams inside a block counted as blocks."""
     model, tokens = tiny_lm(n_layers=3, **fields), ids(2, 9)
     inputs, targets = tokens[:, :-1], tokens[:, 1:].clone()
     targets[0, 5:] = IGNORE
@@ -118,6 +118,16 @@ def test_measure_stream_agrees_with_plain_autograd(fields):
         for block in model.stack.blocks
     ]
     assert run["weight_gradient"] == pytest.approx(weights, rel=1e-4)
+    sublayers = [block.attention.sublayer for block in model.stack.blocks]
+    choosing = [s.qkv.weight.grad[: s.widths[0] + s.widths[1]] for s in sublayers]
+    assert run["query_key_gradient"] == pytest.approx([float(g.norm()) for g in choosing], rel=1e-4)
+
+
+def test_without_attention_nothing_asks_or_answers():
+    """Catches: a probe that looks for queries where there are none."""
+    tokens = ids(1, 5)
+    run = measure_stream(tiny_lm(n_layers=2, attention=False), tokens[:, :-1], tokens[:, 1:])
+    assert run["query_key_gradient"] == [0.0, 0.0]
 
 
 def test_probes_leave_the_model_as_it_was():

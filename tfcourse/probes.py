@@ -14,6 +14,7 @@ from torch import Tensor
 
 from tfcourse.architectures import DecoderLM
 from tfcourse.blocks import Block
+from tfcourse.config import ModelConfig
 from tfcourse.norms import LayerNorm, RMSNorm
 
 
@@ -106,18 +107,20 @@ def measure_stream(
     """Measure one stack: alikeness, size and gradient along its depth.
 
     Returns the settings `residual`, `alpha` and `depth`; `cosine`, `stream_rms` and `gradient` with
-    depth + 1 numbers each, for the stream before the first block and after each block; and
-    `weight_gradient` with one number per block. Gradients are norms, of the mean loss. The record
-    has the form that `widgets.ResidualLab` takes.
+    depth + 1 numbers each, for the stream before the first block and after each block; and with
+    one number per block `weight_gradient`, over all weights, and `query_key_gradient`, over those
+    that make the queries and keys (0 without attention). Gradients are norms, of the mean loss. The
+    record has the form that `widgets.ResidualLab` takes.
     """
     config = model.config
     with _watch(model) as (streams, _):
         loss = model.loss(inputs, targets)
     streams = streams[:: 2 if config.attention and config.mlp else 1]  # two branches a block
-    weights = [list(block.parameters()) for block in model.stack.blocks]
-    flat = [weight for group in weights for weight in group]
+    blocks = [dict(block.named_parameters()) for block in model.stack.blocks]
+    flat = [weight for weights in blocks for weight in weights.values()]
     gradients = torch.autograd.grad(loss, [*streams, *flat])
-    weight_gradients = iter(gradients[len(streams) :])
+    rest = iter(gradients[len(streams) :])
+    by_name = [dict(zip(weights, rest, strict=False)) for weights in blocks]
     return {
         "residual": config.residual,
         "alpha": config.residual_decay if config.residual else 1.0,
@@ -125,12 +128,20 @@ def measure_stream(
         "cosine": [mean_cosine(x.detach()) for x in streams],
         "stream_rms": [float(x.detach().square().mean().sqrt()) for x in streams],
         "gradient": [float(g.norm()) for g in gradients[: len(streams)]],
-        "weight_gradient": [_norm([next(weight_gradients) for _ in group]) for group in weights],
+        "weight_gradient": [_norm(list(block.values())) for block in by_name],
+        "query_key_gradient": [_query_key_norm(block, config) for block in by_name],
     }
 
 
 def _norm(tensors: list[Tensor]) -> float:
     return float(torch.stack([t.norm() for t in tensors]).norm())
+
+
+def _query_key_norm(gradients: dict[str, Tensor], config: ModelConfig) -> float:
+    if not config.attention:
+        return 0.0
+    rows = (config.n_heads + config.n_kv_heads) * config.head_dim  # those of the values follow
+    return float(gradients["attention.sublayer.qkv.weight"][:rows].norm())
 
 
 @contextmanager

@@ -12,8 +12,8 @@ from tfcourse.figures import COLORS, label, panels
 
 
 def draw_along_depth(kept: Mapping, dropped: Mapping) -> Figure:
-    """Draw two records of `probes.measure_stream`: alikeness and weight gradients by block."""
-    fig, (alike, gradient) = panels(2)
+    """Draw two records of `probes.measure_stream`: alikeness and two gradients by block."""
+    fig, (alike, gradient, choice) = panels(3)
     for record, name, color, marker in (
         (dropped, "without + x", COLORS["without"], "s"),
         (kept, "with + x", COLORS["stream"], "o"),
@@ -21,12 +21,15 @@ def draw_along_depth(kept: Mapping, dropped: Mapping) -> Figure:
         blocks = range(record["depth"] + 1)
         alike.plot(blocks, record["cosine"], color=color, marker=marker, markersize=3)
         label(alike, name, record["depth"], record["cosine"][-1], color, xytext=(0, -14))
-        gradient.plot(blocks[1:], record["weight_gradient"], color=color, marker=marker, ms=3)
-        label(gradient, name, record["depth"], record["weight_gradient"][-1], color)
+        for ax, key in ((gradient, "weight_gradient"), (choice, "query_key_gradient")):
+            ax.plot(blocks[1:], record[key], color=color, marker=marker, markersize=3)
+            label(ax, name, record["depth"], record[key][-1], color)
     alike.texts[-1].set_position((0, 6))
     alike.set(title="How alike are two positions?", ylabel="mean cosine", ylim=(-0.05, 1.1))
-    gradient.set(title="How much gradient reaches the weights?", ylabel="norm", xlabel="block")
-    gradient.set(yscale="log", ylim=(0.1, 30))
+    gradient.set(title="Gradient of all weights of a block", ylim=(0.1, 100))
+    choice.set(title="Gradient of its queries and keys", ylim=(1e-10, 1), xlabel="block")
+    for ax in (gradient, choice):
+        ax.set(yscale="log", ylabel="length")
     return fig
 
 
@@ -58,7 +61,7 @@ def draw_against_depth(
     ):
         ax.plot(depths, values, color=color, marker=marker)
         label(ax, name, depths[-1], values[-1], color, xytext=place)
-    ax.set(xscale="log", yscale="log", xlabel="blocks in the stack", ylabel="norm")
+    ax.set(xscale="log", yscale="log", xlabel="blocks in the stack", ylabel="length")
     ax.set(title="Gradient that reaches the weights of block 1", ylim=(1e-20, 1e4))
     ax.set_xticks(depths, [str(depth) for depth in depths])
     ax.minorticks_off()
