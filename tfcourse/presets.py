@@ -9,7 +9,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     # more steps per token, a narrow feed-forward layer cheaper ones.
     "tiny": {
         "model": {"d_model": 128, "n_layers": 4, "n_heads": 4, "d_ff": 256, "position": "rope"},
-        "train": {"steps": 2600, "batch_size": 16, "lr": 4e-3, "warmup": 50},
+        "train": {"steps": 2800, "batch_size": 16, "lr": 3e-3, "beta2": 0.98, "warmup": 50},
     },
     # Wider and deeper, for a GPU.
     "base": {
