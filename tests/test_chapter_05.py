@@ -25,6 +25,7 @@ from tfcourse.figures.graphs import (
 )
 from tfcourse.figures.losses import draw_kinds, draw_losses
 from tfcourse.losses import IGNORE
+from tfcourse.presets import PRESETS
 
 CHAPTER = Path(__file__).resolve().parent.parent / "chapters" / "05_training_loss.ipynb"
 
@@ -94,6 +95,19 @@ def test_the_recurrent_chain_grows_with_the_text_and_that_of_attention_does_not(
     assert len({longest_path(attend(leaves(n))[-1]) for n in lengths}) == 1
 
 
+def test_a_second_layer_of_attention_waits_for_the_first_whatever_the_length():
+    """Catches: layers that are counted as if they ran at the same time."""
+    once = longest_path(attend(leaves(4))[-1])
+    twice = [longest_path(attend(attend(leaves(n)))[-1]) for n in (4, 8)]
+    assert once < twice[0] == twice[1]
+
+
+def test_tiny_is_a_longer_run_of_a_deeper_model():
+    """The chapter's own run has 2 layers and 400 steps. Catches: a smaller preset."""
+    assert PRESETS["tiny"]["model"]["n_layers"] > 2
+    assert PRESETS["tiny"]["train"]["steps"] > 400
+
+
 def test_the_longest_path_of_a_known_graph():
     """Catches: the shortest path, or nodes counted in place of operations."""
     (x,) = leaves(1)
@@ -132,6 +146,7 @@ def test_the_name_of_a_line_stands_where_the_line_is_alone():
     above = {
         "fixed words": [0.1, 0.0, 0.0, 0.0],
         "wording": [0.9, 0.4, 0.1, 0.1],
+        "agreement": [1.6, 1.3, 0.7, 0.3],
         "names that return": [4.0, 3.9, 0.2, 0.1],
         "things that return": [3.7, 2.0, 0.1, 0.1],
         "details that return": [2.3, 2.2, 2.1, 2.1],
@@ -142,6 +157,7 @@ def test_the_name_of_a_line_stands_where_the_line_is_alone():
     assert names == {
         "fixed words": (10, 0.1),
         "wording": (10, 0.9),
+        "agreement": (20, 1.3),
         "names that return": (20, 3.9),
         "things that return": (10, 3.7),
         "details that return": (30, 2.1),
@@ -156,6 +172,16 @@ def test_there_are_44_names_7_days_and_12_teams():
         drawn = {t.slot: t.log_p for t in EMAILS.score(words) if t.kind == "new"}
         for slot, choices in [("to", 44), ("day", 7), ("team", 12)]:
             assert -drawn[slot] == pytest.approx(math.log(choices))
+
+
+def test_the_sender_of_the_first_email_costs_the_opening_and_one_of_43_names():
+    """The text says ln 3 + ln 43. Catches: another opening, or another first held-out email."""
+    row = EmailData(n_held_out=200).held_out_batches(200)[0].targets[0].tolist()
+    data = EmailData(n_held_out=1)
+    words = [data.decode([t]) for t in row if t not in (IGNORE, data.eos_id)]
+    cost = {(t.word, t.slot): -t.log_p for t in EMAILS.score(words) if t.kind == "new"}
+    assert cost["Ivan", "from"] == pytest.approx(math.log(3) + math.log(43))
+    assert cost["Kofi", "to"] == pytest.approx(math.log(44))
 
 
 def test_forward_and_backward_cost_six_operations_per_parameter_and_token():

@@ -11,6 +11,7 @@ from tfcourse.figures import COLORS, label
 KIND_COLORS = {
     "fixed words": COLORS["mask"],
     "wording": COLORS["embedding"],
+    "agreement": COLORS["norm"],
     "names that return": COLORS["without"],
     "things that return": COLORS["attention"],
     "details that return": COLORS["mlp"],
