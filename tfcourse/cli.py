@@ -231,7 +231,7 @@ def run_train(args: argparse.Namespace) -> None:
     except TypeError as error:
         raise ValueError(str(error)) from None
     if not args.resume:
-        RunFiles(args.out).begin()
+        RunFiles(args.out).check_unused()
     data = make_data(args)
     values["model"] |= {"vocab_size": data.vocab_size, "max_len": data.max_len}
     model_config = ModelConfig(**values["model"])

@@ -1,4 +1,4 @@
-"""The next-token loss, without ever holding the logits of all positions."""
+"""The next-token loss, a chunk of positions at a time: the logits of all are never held."""
 
 from __future__ import annotations
 

@@ -73,13 +73,17 @@ class RunFiles:
         self.checkpoint = folder / FILE_NAME
         self.metrics = folder / "metrics.jsonl"
 
-    def begin(self) -> None:
-        """Make the folder; refuse to write over an earlier run."""
+    def check_unused(self) -> None:
+        """Refuse to write over an earlier run."""
         if self.checkpoint.exists():
             raise ValueError(
                 f"{self.folder} already holds a run; go on with resume=True (--resume), or choose "
                 "another folder"
             )
+
+    def begin(self) -> None:
+        """Make the folder for a new run."""
+        self.check_unused()
         self.folder.mkdir(parents=True, exist_ok=True)
         self.metrics.unlink(missing_ok=True)
 

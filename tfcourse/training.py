@@ -36,8 +36,8 @@ def train(
     """Train the model in place and return what was measured.
 
     With `out_dir` the run writes `checkpoint.pt` and `metrics.jsonl` there. `resume` goes on from
-    that checkpoint; on one device with the same number of threads the weights end bit-equal to
-    those of a run that was never stopped. Ctrl-C finishes the current step, saves (with `out_dir`),
+    that checkpoint; on a CPU with the same number of threads the weights end bit-equal to those of
+    a run that was never stopped. Ctrl-C finishes the current step, saves (with `out_dir`),
     and raises KeyboardInterrupt; a second Ctrl-C does not wait.
 
     Raises:
