@@ -98,7 +98,7 @@ class ModelConfig:
         for field in ("norm_eps", "rope_theta"):
             if not 0 < getattr(self, field) < math.inf:
                 raise ValueError(
-                    f"{field}={getattr(self, field)} must be a positive number, "
+                    f"{field}={getattr(self, field)} must be positive and finite, "
                     f"such as {getattr(type(self), field)}"
                 )
         if not 0 <= self.dropout < 1:
