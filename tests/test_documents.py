@@ -36,7 +36,7 @@ def test_make_targets_that_are_named_exist(page):
 def test_commands_that_are_shown_are_understood(page):
     """Catches: a flag renamed in the command line and not in the text."""
     for command in re.findall(r"^tfcourse .+$", read(page), re.M):
-        make_parser().parse_args(shlex.split(command)[1:])
+        assert callable(make_parser().parse_args(shlex.split(command)[1:]).run)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

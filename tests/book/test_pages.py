@@ -109,6 +109,7 @@ def test_the_search_dialog_opens_with_the_keyboard(visit):
     page.page.keyboard.type("residual")
     page.page.keyboard.press("Enter")
     page.page.wait_for_url("**/search.html?q=residual*")
+    assert page.page.locator("#search-results").count() == 1
 
 
 def test_the_theme_button_changes_the_theme(visit):
