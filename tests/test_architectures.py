@@ -250,3 +250,24 @@ def test_compiled_loss_and_gradients_equal_the_eager_ones(shape, backend):
     for a, b in zip(*results, strict=True):
         torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
     assert math.isfinite(results[0][0].item())
+
+
+@pytest.mark.nohook
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", [SHAPES[0], SHAPES[2]], ids=str)
+def test_rows_of_all_lengths_share_one_compiled_program(shape):
+    """Catches: a length, or a number of chunks, that is baked into the program."""
+    torch.compiler.reset()  # it remembers which lengths other tests tried
+    programs = []
+
+    def count(graph, inputs):
+        programs.append(graph)
+        return graph.forward
+
+    model = tiny_lm(**shape)
+    loss_function = torch.compile(model.loss, backend=count)
+    for length in (9, 5, 7, 6, 8, 4, 3):
+        tokens = ids(2, length)
+        loss = loss_function(tokens[:, :-1], tokens[:, 1:])
+        torch.testing.assert_close(loss, model.loss(tokens[:, :-1], tokens[:, 1:]))
+    assert len(programs) == 2  # one for the first length, one for every other

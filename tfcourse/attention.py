@@ -64,22 +64,22 @@ class MultiHeadAttention(nn.Module):
             cache: keys and values of earlier positions; the new ones are added to it.
         """
         q, k, v = self._heads(x, rotate, cache)
-        mask = self._allowed(mask, q, k)
-        dropout = self.dropout if self.training else 0.0
-        gqa = self.n_kv_heads < self.n_heads
-        if mask is None:
-            # The built-in causal flag counts from the top left, so it may be used only where
-            # queries and keys are the same positions. A lone query may read everything.
-            causal = self.causal and q.shape[2] > 1
-            mixed = F.scaled_dot_product_attention(
-                q, k, v, dropout_p=dropout, is_causal=causal, enable_gqa=gqa
-            )
-        else:
-            # Softmax over nothing is NaN: let such rows read anything, then clear them.
-            empty = ~mask.any(dim=-1, keepdim=True)
-            mixed = F.scaled_dot_product_attention(
-                q, k, v, attn_mask=mask | empty, dropout_p=dropout, enable_gqa=gqa
-            )
+        mask, empty = self._allowed(mask, q, k)
+        # The built-in causal flag counts from the top left, so it may be used only where queries
+        # and keys are the same positions. A lone query may read everything.
+        causal = False
+        if mask is None and self.causal and q.shape[2] > 1:
+            causal = True  # the condition itself is a symbol, not a bool, to torch.compile
+        mixed = F.scaled_dot_product_attention(
+            q,
+            k,
+            v,
+            attn_mask=mask,
+            is_causal=causal,
+            dropout_p=self.dropout if self.training else 0.0,
+            enable_gqa=self.n_kv_heads < self.n_heads,
+        )
+        if empty is not None:
             mixed = mixed.masked_fill(empty, 0.0)
         return self.out(rearrange(mixed, "b h l k -> b l (h k)"))
 
@@ -98,14 +98,13 @@ class MultiHeadAttention(nn.Module):
         groups = self.n_heads // self.n_kv_heads
         k, v = (repeat(t, "b h s k -> b (h g) s k", g=groups) for t in (k, v))
         scores = q @ k.mT / math.sqrt(self.head_dim)
-        mask = self._allowed(mask, q, k)
-        if mask is None and self.causal and q.shape[2] > 1:
+        mask, empty = self._allowed(mask, q, k)
+        if mask is None and self.causal:
             mask = causal_mask(q.shape[2], k.shape[2], q.device)
-        if mask is None:
-            weights = scores.softmax(dim=-1)
-        else:
-            empty = ~mask.any(dim=-1, keepdim=True)
-            weights = scores.masked_fill(~(mask | empty), -math.inf).softmax(dim=-1)
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -math.inf)
+        weights = scores.softmax(dim=-1)
+        if empty is not None:
             weights = weights.masked_fill(empty, 0.0)
         mixed = weights @ v
         return self.out(rearrange(mixed, "b h l k -> b l (h k)")), weights
@@ -124,8 +123,14 @@ class MultiHeadAttention(nn.Module):
             k, v = cache.append(k, v)
         return q, k, v
 
-    def _allowed(self, mask: Tensor | None, q: Tensor, k: Tensor) -> Tensor | None:
-        """Combine the mask with the causal rule, where the built-in flag cannot state it."""
+    def _allowed(
+        self, mask: Tensor | None, q: Tensor, k: Tensor
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Combine the mask with the causal rule, where the built-in flag cannot state it.
+
+        Also say which queries may attend to nothing. Softmax over nothing is NaN: the mask lets
+        them read anything, and the caller clears what they gathered.
+        """
         n_queries, n_keys = q.shape[2], k.shape[2]
         if mask is not None and mask.dtype != torch.bool:
             raise TypeError(
@@ -134,7 +139,10 @@ class MultiHeadAttention(nn.Module):
         if self.causal and n_queries > 1 and (mask is not None or n_queries != n_keys):
             causal = causal_mask(n_queries, n_keys, q.device)
             mask = causal if mask is None else mask & causal
-        return mask
+        if mask is None:
+            return None, None
+        empty = ~mask.any(dim=-1, keepdim=True)
+        return mask | empty, empty
 
 
 def causal_mask(

@@ -16,6 +16,7 @@ CHUNK_LOGITS = 2**24
 """Logits held at a time: 64 MiB in float32."""
 
 
+@torch.compiler.disable  # the compiler would build it anew for each number of chunks
 def next_token_loss(
     hidden: Float[Tensor, "B L d"],
     head: nn.Linear,
