@@ -62,7 +62,7 @@ def test_a_batch_depends_on_seed_step_and_size_alone(emails):
 
 def test_the_floor_is_the_grammars_own_loss_on_the_held_out_rows(emails):
     """Catches: rows in another order than the floor; the end counted twice."""
-    batches = emails.held_out_batches(7)
+    batches = list(emails.held_out_batches(7))
     assert [len(batch.inputs) for batch in batches] == [7, 7, 6]
     rows = [row for batch in batches for row in batch.targets.tolist()]
     for row, floor in zip(rows, emails.floor.tolist(), strict=True):
@@ -96,7 +96,7 @@ def test_every_epoch_sees_each_row_once_in_another_order():
 def test_rows_of_texts_predict_every_token_but_the_beginnings():
     """Catches: tokens lost between two rows; the beginning of the next text as a target."""
     data = TextData(TEXTS, BPE, max_len=7, held_out_share=0.5)
-    batches = data.held_out_batches(3)
+    batches = list(data.held_out_batches(3))
     predicted = [t for b in batches for t in b.targets.flatten().tolist() if t != IGNORE]
     assert BOS not in predicted
     assert predicted.count(EOS) == len(TEXTS) / 2

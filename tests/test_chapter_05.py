@@ -167,7 +167,7 @@ def test_the_name_of_a_line_stands_where_the_line_is_alone():
 def test_there_are_44_names_7_days_and_12_teams():
     """The text takes the logarithms of these. Catches: a name added to the grammar."""
     data = EmailData(n_held_out=200)
-    for row in data.held_out_batches(200)[0].targets[:20]:
+    for row in next(data.held_out_batches(200)).targets[:20]:
         words = [data.decode([t]) for t in row.tolist() if t not in (IGNORE, data.eos_id)]
         drawn = {t.slot: t.log_p for t in EMAILS.score(words) if t.kind == "new"}
         for slot, choices in [("to", 44), ("day", 7), ("team", 12)]:
@@ -176,7 +176,7 @@ def test_there_are_44_names_7_days_and_12_teams():
 
 def test_the_sender_of_the_first_email_costs_the_opening_and_one_of_43_names():
     """The text says ln 3 + ln 43. Catches: another opening, or another first held-out email."""
-    row = EmailData(n_held_out=200).held_out_batches(200)[0].targets[0].tolist()
+    row = next(EmailData(n_held_out=200).held_out_batches(200)).targets[0].tolist()
     data = EmailData(n_held_out=1)
     words = [data.decode([t]) for t in row if t not in (IGNORE, data.eos_id)]
     cost = {(t.word, t.slot): -t.log_p for t in EMAILS.score(words) if t.kind == "new"}
@@ -210,7 +210,7 @@ def widget_emails() -> list[dict]:
 def test_the_widget_shows_the_held_out_emails_with_their_exact_probabilities(widget_emails):
     """Catches: a stored widget of an older grammar; kinds or numbers shifted by one row."""
     data = EmailData(n_held_out=200)
-    targets = data.held_out_batches(200)[0].targets
+    targets = next(data.held_out_batches(200)).targets
     assert len(widget_emails) == 2
     for record, row in zip(widget_emails, targets, strict=False):
         words = [data.decode([t]) for t in row.tolist() if t not in (IGNORE, data.eos_id)]

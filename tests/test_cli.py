@@ -19,7 +19,7 @@ from tfcourse.checkpoints import load_checkpoint, save_checkpoint
 from tfcourse.config import ModelConfig, TrainConfig
 from tfcourse.presets import PRESETS
 
-SMALL = ["--held-out", "8", "--d-model", "16", "--n-layers", "1", "--n-heads", "2"]
+SMALL = ["--n-held-out", "8", "--d-model", "16", "--n-layers", "1", "--n-heads", "2"]
 SMALL += ["--batch-size", "4", "--warmup", "1"]
 THREE_STEPS = [*SMALL, "--steps", "3", "--device", "cpu", "--precision", "fp32"]
 
@@ -90,7 +90,7 @@ def test_every_field_reaches_the_run_through_its_flag(capsys, tmp_path):
             else [f"--{flag}", str(value)]
         )
     status, _, err = call(
-        capsys, "train", "emails", "--held-out", 5, "--data-seed", 2, "--out", tmp_path, *flags
+        capsys, "train", "emails", "--n-held-out", 5, "--data-seed", 2, "--out", tmp_path, *flags
     )
     assert (status, err) == (0, "")
     state = load_checkpoint(tmp_path)
@@ -106,7 +106,7 @@ def test_a_config_file_says_the_same_as_flags_and_flags_win(capsys, tmp_path):
         "[model]\nd_model = 16\nn_layers = 1\nn_heads = 2\nbias = true\n"
         "[train]\nsteps = 3\nbatch_size = 4\nwarmup = 1\nlr = 1\ndevice = 'cpu'\n"
     )
-    common = ["train", "emails", "--held-out", 8, "--config", file]
+    common = ["train", "emails", "--n-held-out", 8, "--config", file]
     status, _, err = call(capsys, *common, "--out", tmp_path / "a", "--lr", 0.5, "--no-bias")
     assert (status, err) == (0, "")
     state = load_checkpoint(tmp_path / "a")
@@ -116,12 +116,33 @@ def test_a_config_file_says_the_same_as_flags_and_flags_win(capsys, tmp_path):
 
 def test_resuming_needs_no_flag_again_and_refuses_another(capsys, tmp_path, run_folder):
     """Catches: presets that come back in a resumed run; a changed flag that is ignored."""
-    resume = ["train", "emails", "--held-out", 8, "--out", run_folder, "--resume"]
+    resume = ["train", "emails", "--out", run_folder, "--resume"]
     status, out, err = call(capsys, *resume)
     assert (status, err) == (0, "")
     assert "held-out loss" in out
     status, out, err = call(capsys, *resume, "--lr", 0.5)
     assert status == 1 and err.count("\n") == 1 and "lr was" in err
+    status, out, err = call(capsys, *resume, "--preset", "tiny")
+    assert status == 2 and err.count("\n") == 1 and "--preset is for a new run" in err
+
+
+def test_a_mailbox_run_goes_on_with_the_data_that_it_began_with(capsys, tmp_path):
+    """Catches: a vocabulary, a row length or a seed that falls back to its default."""
+    box = tmp_path / "mail.mbox"
+    box.write_text(
+        "".join(
+            f"From a@b Mon Jan 1 00:00:00 2024\nSubject: note {i}\n\nTea at {i} with {9 - i}.\n\n"
+            for i in range(10)
+        )
+    )
+    command = ["train", "mailbox", box, "--out", tmp_path / "run"]
+    data = ["--vocab-size", 262, "--max-len", 8, "--data-seed", 3]
+    model = ["--d-model", 16, "--n-layers", 1, "--n-heads", 2]
+    steps = ["--steps", 2, "--batch-size", 2, "--warmup", 0]
+    status, _, err = call(capsys, *command, *data, *model, *steps)
+    assert (status, err) == (0, "")
+    status, out, err = call(capsys, *command, "--resume")
+    assert (status, err) == (0, "") and "262 different tokens" in out
 
 
 def test_sampling_repeats_with_its_seed(capsys, run_folder):
@@ -215,7 +236,7 @@ ASKED_WRONGLY = [
     (["train", "emails", "--out", "{new}", "--steps", "5", "--warmup", "6"], "warmup=6"),
     (["train", "emails", "--out", "{new}", "--accumulate", "65"], "accumulate=65"),
     (["train", "emails", "--out", "{new}", "--dropout", "1"], "dropout=1.0"),
-    (["train", "emails", "--out", "{new}", "--held-out", "0"], "n_held_out=0"),
+    (["train", "emails", "--out", "{new}", "--n-held-out", "0"], "n_held_out=0"),
     (["train", "emails", "--out", "{new}", "--device", "toaster"], "device='toaster'"),
     (["train", "emails", "--out", "{new}", "--device", "cpu", "--precision", "fp16"], "fp16"),
     (["train", "emails", "--out", "{new}", "--config", "{toml:[wings]}"], "[wings]"),
@@ -246,7 +267,7 @@ COULD_NOT = [
     (["train", "emails", "--out", "{new}", "--resume"], "no checkpoint at"),
     (["train", "emails", "--out", "{new}", "--config", "{new}"], "{new}"),
     (["train", "emails", "--out", "{text}/below"], "{text}"),
-    (["train", "emails", "--held-out", "9", "--out", "{run}", "--resume"], "n_held_out was 8"),
+    (["train", "emails", "--n-held-out", "9", "--out", "{run}", "--resume"], "n_held_out was 8"),
 ]
 
 
@@ -304,7 +325,7 @@ def test_a_warning_is_one_line_without_a_source_line(capsys, run_folder, monkeyp
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         status, _, err = call(
-            capsys, "train", "emails", "--held-out", 8, "--out", other, "--resume"
+            capsys, "train", "emails", "--n-held-out", 8, "--out", other, "--resume"
         )
     assert status == 0
     assert err.startswith("warning: ") and err.count("\n") == 1 and "threads" in err

@@ -25,6 +25,9 @@ examples:
 
 exit status: 0 done, 1 could not, 2 asked wrongly, 130 interrupted
 """
+DATA = {"data_seed": 0, "n_held_out": 2000, "vocab_size": 4096, "max_len": 256}
+"""What decides the data, where neither a flag nor the checkpoint does."""
+
 FROM_DATA = ("vocab_size", "max_len")
 """Fields of the model that the data set decides."""
 
@@ -98,22 +101,14 @@ def make_parser() -> Parser:
         title="data sets", required=True, metavar="DATA"
     )
     emails = train.add_parser("emails", help="generated emails with an exactly known entropy")
-    emails.add_argument(
-        "--held-out", type=int, default=2000, metavar="N", help="held-out emails [2000]"
-    )
+    add_data_flag(emails, "n_held_out", "held-out emails")
     mailbox = train.add_parser("mailbox", help="your own mail; nothing leaves this machine")
     mailbox.add_argument("path", type=Path, metavar="PATH", help="an mbox file or a maildir")
-    mailbox.add_argument(
-        "--tokens", type=int, default=4096, metavar="N", help="size of the vocabulary [4096]"
-    )
-    mailbox.add_argument(
-        "--context", type=int, default=256, metavar="N", help="longest row, tokens [256]"
-    )
+    add_data_flag(mailbox, "vocab_size", "number of different tokens")
+    add_data_flag(mailbox, "max_len", "longest row, tokens")
     for name, command in (("emails", emails), ("mailbox", mailbox)):
         command.set_defaults(run=run_train, data=name)
-        command.add_argument(
-            "--data-seed", type=int, default=0, metavar="N", help="seed of the data [0]"
-        )
+        add_data_flag(command, "data_seed", "seed of the data")
         command.add_argument(
             "--out", type=Path, required=True, metavar="DIR", help="folder of the run's files"
         )
@@ -121,7 +116,6 @@ def make_parser() -> Parser:
         command.add_argument(
             "--preset",
             choices=list(PRESETS),
-            default="tiny",
             help="tiny for a CPU, base for a GPU; gives the values in brackets [tiny]",
         )
         command.add_argument(
@@ -154,6 +148,18 @@ def make_parser() -> Parser:
     return parser
 
 
+def add_data_flag(command: Parser, name: str, meaning: str) -> None:
+    """Add a flag that decides what data there is."""
+    command.add_argument(
+        "--" + name.replace("_", "-"),
+        dest=f"data.{name}",
+        type=int,
+        default=argparse.SUPPRESS,
+        metavar="N",
+        help=f"{meaning} [{DATA[name]}]",
+    )
+
+
 def add_flags(group: Any, config: type, preset: dict[str, Any]) -> None:
     """Add one flag per field; its help is the field's meaning and its default."""
     hints = get_type_hints(config, include_extras=True)
@@ -179,14 +185,21 @@ def add_flags(group: Any, config: type, preset: dict[str, Any]) -> None:
 
 def settings(args: argparse.Namespace, saved: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the values of both configurations: flags over file over checkpoint over preset."""
+    if saved and args.preset:
+        raise ValueError("--preset is for a new run; --resume takes the checkpoint's settings")
     file = read_config_file(args.config) if args.config else {}
+    preset = PRESETS[args.preset or "tiny"]
     result = {}
     for section, config in (("model", ModelConfig), ("train", TrainConfig)):
-        prefix = config.__name__ + "."
-        flags = {k.removeprefix(prefix): v for k, v in vars(args).items() if k.startswith(prefix)}
-        base = saved.get(f"{section}_config", PRESETS[args.preset][section])
-        result[section] = base | file.get(section, {}) | flags
+        base = saved.get(f"{section}_config", preset[section])
+        result[section] = base | file.get(section, {}) | given(args, config.__name__)
     return result
+
+
+def given(args: argparse.Namespace, group: str) -> dict[str, Any]:
+    """Return the flags of a group that the command line names."""
+    prefix = group + "."
+    return {k.removeprefix(prefix): v for k, v in vars(args).items() if k.startswith(prefix)}
 
 
 def read_config_file(path: Path) -> dict[str, dict[str, Any]]:
@@ -232,7 +245,7 @@ def run_train(args: argparse.Namespace) -> None:
         raise ValueError(str(error)) from None
     if not args.resume:
         RunFiles(args.out).check_unused()
-    data = make_data(args)
+    data = make_data(args, saved)
     values["model"] |= {"vocab_size": data.vocab_size, "max_len": data.max_len}
     model_config = ModelConfig(**values["model"])
     torch.manual_seed(train_config.seed)
@@ -247,17 +260,25 @@ def run_train(args: argparse.Namespace) -> None:
     print(history.summary())
 
 
-def make_data(args: argparse.Namespace) -> Any:
-    """Build the data set that the command names."""
+def make_data(args: argparse.Namespace, saved: dict[str, Any]) -> Any:
+    """Build the data set that the command names, from flags over checkpoint over defaults."""
     from tfcourse.data.batching import EmailData, TextData
     from tfcourse.data.mailbox import read_mailbox
-    from tfcourse.data.tokenizers import train_bpe
+    from tfcourse.data.tokenizers import tokenizer_from_dict, train_bpe
 
+    values = dict(DATA)
+    if "data" in saved:
+        values["data_seed"] = saved["data"]["seed"]
+        values["n_held_out"] = saved["data"]["n_held_out"]
+        values["max_len"] = saved["data"]["max_len"]
+        values["vocab_size"] = tokenizer_from_dict(saved["data"]["tokenizer"]).vocab_size
+    values |= given(args, "data")
     if args.data == "emails":
-        return EmailData(args.data_seed, args.held_out)
+        return EmailData(values["data_seed"], values["n_held_out"])
     texts, report = read_mailbox(args.path)
     print(report)
-    return TextData(texts, train_bpe(texts, args.tokens), args.context, args.data_seed)
+    tokenizer = train_bpe(texts, values["vocab_size"])
+    return TextData(texts, tokenizer, values["max_len"], values["data_seed"])
 
 
 def run_sample(args: argparse.Namespace) -> None:

@@ -108,6 +108,11 @@ class ModelConfig:
                 f"residual_decay={self.residual_decay} is outside (0, 1]; "
                 "use 1 to keep the whole stream, residual=False to keep nothing"
             )
+        if not (self.attention or self.mlp):
+            raise ValueError(
+                "attention=False and mlp=False leave nothing in a block; keep one, "
+                "or use n_layers=0"
+            )
         if not self.residual and self.residual_decay != 1:
             raise ValueError(
                 f"residual_decay={self.residual_decay} has no effect with residual=False; "

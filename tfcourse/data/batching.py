@@ -9,7 +9,7 @@ import hashlib
 import random
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -95,11 +95,11 @@ class DataSet(ABC):
         _at_least("batch_size", batch_size, 1)
         return self._train_batch(step, batch_size)
 
-    def held_out_batches(self, batch_size: int) -> list[Batch]:
-        """Return all rows kept out of training, always in the same order."""
+    def held_out_batches(self, batch_size: int) -> Iterator[Batch]:
+        """Yield all rows kept out of training, always in the same order."""
         _at_least("batch_size", batch_size, 1)
         rows = self._held_out
-        return [self._arrange(rows[i : i + batch_size]) for i in range(0, len(rows), batch_size)]
+        return (self._arrange(rows[i : i + batch_size]) for i in range(0, len(rows), batch_size))
 
     def _arrange(self, rows: Sequence[Sequence[int]]) -> Batch:
         return pad_rows(rows)

@@ -11,6 +11,7 @@ import mailbox
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from email import message_from_bytes
 from email.errors import HeaderParseError
@@ -48,14 +49,15 @@ def read_mailbox(path: Path | str) -> tuple[list[str], MailReport]:
     path = Path(path).expanduser()
     texts: list[str] = []
     report = MailReport()
-    for raw in _raw_messages(_open(path)):
-        report.n_read += 1
-        text, reason = _text_or_reason(raw)
-        if reason:
-            report.skipped[reason] += 1
-        else:
-            report.n_kept += 1
-            texts.append(text)
+    with closing(_open(path)) as box:
+        for raw in _raw_messages(box):
+            report.n_read += 1
+            text, reason = _text_or_reason(raw)
+            if reason:
+                report.skipped[reason] += 1
+            else:
+                report.n_kept += 1
+                texts.append(text)
     if not texts:
         raise ValueError(f"mailbox {path}: no text to learn from ({report}); give another mailbox")
     return texts, report

@@ -31,13 +31,11 @@ WIDTH = 4.8
 
 STYLE: dict[Any, Any] = {
     "font.size": 10,
-    "axes.titlesize": 11,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "grid.color": "#E4E4E4",
     "axes.axisbelow": True,
-    "lines.linewidth": 2.0,
 }
 
 
