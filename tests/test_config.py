@@ -77,7 +77,6 @@ WRONG_VALUES = [
     (dict(residual_decay=0.0), "residual_decay=0.0", "residual=False"),
     (dict(residual_decay=1.5), "residual_decay=1.5", "(0, 1]"),
     (dict(residual_decay=float("nan")), "residual_decay=nan", "(0, 1]"),
-    (dict(attention=False, mlp=False), "attention=False and mlp=False", "n_layers=0"),
     (dict(residual=False, residual_decay=0.5), "residual_decay=0.5", "residual=False"),
 ]
 

@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from tfcourse import losses
-from tfcourse.losses import IGNORE, next_token_loss
+from tfcourse.losses import IGNORE, token_loss
 
 
 def head_of(width, vocab_size, bias=True, seed=0):
@@ -76,7 +76,7 @@ def test_value_and_gradients_equal_cross_entropy_for_any_chunking(
     want = value_and_gradients(whole, hidden, head, targets, reduction, factor)
     saved, losses.CHUNK_LOGITS = losses.CHUNK_LOGITS, per_chunk * vocab_size
     try:
-        got = value_and_gradients(next_token_loss, hidden, head, targets, reduction, factor)
+        got = value_and_gradients(token_loss, hidden, head, targets, reduction, factor)
     finally:
         losses.CHUNK_LOGITS = saved
     assert_equal(got, want, atol=1e-6, rtol=1e-5)
@@ -86,7 +86,7 @@ def test_a_vocabulary_larger_than_a_chunk_goes_row_by_row(monkeypatch):
     """Catches: a chunk of zero rows, which would never end or give nothing."""
     monkeypatch.setattr(losses, "CHUNK_LOGITS", 10)
     hidden, head, targets = normal(2, 3, 8), head_of(8, 40), targets_of(2, 3, vocab_size=40)
-    got = value_and_gradients(next_token_loss, hidden, head, targets)
+    got = value_and_gradients(token_loss, hidden, head, targets)
     assert_equal(got, value_and_gradients(whole, hidden, head, targets), atol=1e-6, rtol=1e-5)
 
 
@@ -94,9 +94,9 @@ def test_a_vocabulary_larger_than_a_chunk_goes_row_by_row(monkeypatch):
 def test_where_nothing_counts_the_loss_and_its_gradients_are_zero(reduction):
     """Catches: 0/0, which turns every weight into NaN at the next step."""
     targets = torch.full((2, 3), IGNORE)
-    got = value_and_gradients(next_token_loss, normal(2, 3, 8), head_of(8, 11), targets, reduction)
+    got = value_and_gradients(token_loss, normal(2, 3, 8), head_of(8, 11), targets, reduction)
     assert all(torch.count_nonzero(value) == 0 for value in got)
-    none = next_token_loss(normal(2, 3, 8), head_of(8, 11), targets, "none")
+    none = token_loss(normal(2, 3, 8), head_of(8, 11), targets, "none")
     assert torch.equal(none, torch.zeros(2, 3))
 
 
@@ -104,26 +104,24 @@ def test_no_rows_at_all_give_zero():
     """Catches: an error from a reduction or a concatenation over nothing."""
     empty = torch.zeros(2, 0, dtype=torch.long)
     head = head_of(8, 11)
-    assert next_token_loss(torch.zeros(2, 0, 8), head, empty) == 0
-    assert next_token_loss(torch.zeros(2, 0, 8), head, empty, "none").shape == (2, 0)
+    assert token_loss(torch.zeros(2, 0, 8), head, empty) == 0
+    assert token_loss(torch.zeros(2, 0, 8), head, empty, "none").shape == (2, 0)
 
 
 def test_mean_divides_by_the_targets_that_count():
     """Catches: a mean over padded positions too, which falls as the padding grows."""
     hidden, head = normal(1, 4, 8), head_of(8, 11)
     targets = torch.tensor([[3, IGNORE, 5, IGNORE]])
-    each = next_token_loss(hidden, head, targets, "none")
+    each = token_loss(hidden, head, targets, "none")
     assert each[0, 1] == each[0, 3] == 0
-    total = next_token_loss(hidden, head, targets, "sum")
+    total = token_loss(hidden, head, targets, "sum")
     torch.testing.assert_close(total, each.sum())
-    torch.testing.assert_close(next_token_loss(hidden, head, targets), each.sum() / 2)
+    torch.testing.assert_close(token_loss(hidden, head, targets), each.sum() / 2)
 
 
 def test_the_loss_is_in_nats():
     """Equal logits over 8 words cost ln 8. Catches: bits."""
-    loss = next_token_loss(
-        torch.zeros(1, 3, 4), head_of(4, 8, bias=False), torch.tensor([[0, 3, 7]])
-    )
+    loss = token_loss(torch.zeros(1, 3, 4), head_of(4, 8, bias=False), torch.tensor([[0, 3, 7]]))
     assert loss.item() == pytest.approx(math.log(8), abs=1e-6)
 
 
@@ -132,7 +130,7 @@ def test_huge_logits_stay_finite():
     head = nn.Linear(1, 3, bias=False)
     with torch.no_grad():
         head.weight.copy_(torch.tensor([[1e4], [0.0], [-1e4]]))
-    got = value_and_gradients(next_token_loss, torch.ones(1, 3, 1), head, torch.tensor([[0, 1, 2]]))
+    got = value_and_gradients(token_loss, torch.ones(1, 3, 1), head, torch.tensor([[0, 1, 2]]))
     assert got[0].item() == pytest.approx(1e4, rel=1e-6)
     assert all(bool(value.isfinite().all()) for value in got)
 
@@ -151,7 +149,7 @@ def test_under_bfloat16_autocast_it_is_as_exact_as_cross_entropy_there(bias):
     try:
         with torch.autocast("cpu", dtype=torch.bfloat16):
             plain = value_and_gradients(whole, hidden, head, targets)
-            got = value_and_gradients(next_token_loss, hidden, head, targets)
+            got = value_and_gradients(token_loss, hidden, head, targets)
     finally:
         losses.CHUNK_LOGITS = saved
     assert got[0].dtype == torch.float32
@@ -166,7 +164,7 @@ def test_a_bfloat16_model_gets_bfloat16_gradients_and_a_float32_loss():
     """Catches: gradients whose dtype differs from their parameter's."""
     hidden, head = normal(2, 5, 8).bfloat16(), head_of(8, 11).to(torch.bfloat16)
     targets = targets_of(2, 5, vocab_size=11)
-    loss, *gradients = value_and_gradients(next_token_loss, hidden, head, targets)
+    loss, *gradients = value_and_gradients(token_loss, hidden, head, targets)
     assert loss.dtype == torch.float32
     assert {gradient.dtype for gradient in gradients} == {torch.bfloat16}
 
@@ -181,7 +179,7 @@ def test_each_gradient_is_formed_when_it_alone_is_wanted(trained):
     head.zero_grad()
     for name, tensor in tensors.items():
         tensor.requires_grad_(name == trained)
-    next_token_loss(tensors["hidden"], head, targets).backward()
+    token_loss(tensors["hidden"], head, targets).backward()
     for (name, tensor), gradient in zip(tensors.items(), want, strict=True):
         if name == trained:
             torch.testing.assert_close(tensor.grad, gradient, atol=1e-6, rtol=1e-5)
@@ -198,9 +196,9 @@ def test_scoring_without_gradients_costs_one_matrix_product(mode):
     hidden, head = normal(2, 5, 8), head_of(8, 11, bias=False)
     targets = targets_of(2, 5, vocab_size=11)
     with FlopCounterMode(display=False) as scoring, mode():
-        next_token_loss(hidden, head, targets)
+        token_loss(hidden, head, targets)
     with FlopCounterMode(display=False) as training:
-        next_token_loss(hidden.requires_grad_(), head, targets).backward()
+        token_loss(hidden.requires_grad_(), head, targets).backward()
     assert scoring.get_total_flops() == 2 * 10 * 8 * 11
     assert training.get_total_flops() == 3 * scoring.get_total_flops()
 
@@ -219,7 +217,7 @@ def test_the_logits_of_all_rows_are_never_held_together(monkeypatch):
 
     hidden, head = normal(2, 10, 8).requires_grad_(), head_of(8, 11)
     with Sizes():
-        next_token_loss(hidden, head, targets_of(2, 10, vocab_size=11)).backward()
+        token_loss(hidden, head, targets_of(2, 10, vocab_size=11)).backward()
     assert (4, 11) in sizes
     assert not [shape for shape in sizes if math.prod(shape) > 20 * 8]
 
@@ -227,7 +225,7 @@ def test_the_logits_of_all_rows_are_never_held_together(monkeypatch):
 def test_a_second_backward_is_refused_and_not_wrong():
     """Catches: gradients that were scaled in place and are scaled again."""
     hidden, head = normal(1, 3, 8).requires_grad_(), head_of(8, 11)
-    loss = next_token_loss(hidden, head, torch.tensor([[1, 2, 3]]))
+    loss = token_loss(hidden, head, torch.tensor([[1, 2, 3]]))
     loss.backward(retain_graph=True)
     with pytest.raises(RuntimeError, match="once"):
         loss.backward()
@@ -241,7 +239,7 @@ def test_two_losses_of_one_head_add_their_gradients():
     head.zero_grad()
     parts = [hidden[:, :2].clone().requires_grad_(), hidden[:, 2:].clone().requires_grad_()]
     for part, part_targets in zip(parts, targets.split([2, 4], dim=1), strict=True):
-        next_token_loss(part, head, part_targets, "sum").backward()
+        token_loss(part, head, part_targets, "sum").backward()
     got = [torch.cat([part.grad for part in parts], dim=1), head.weight.grad, head.bias.grad]
     assert_equal(got, want[1:], atol=1e-6, rtol=1e-5)
 
@@ -252,13 +250,13 @@ def test_a_target_outside_the_vocabulary_is_named(reduction, bad):
     """Catches: a gather that reads another row; −1 taken for padding."""
     targets = torch.tensor([[1, bad, IGNORE]])
     with pytest.raises(ValueError) as caught:
-        next_token_loss(normal(1, 3, 8), head_of(8, 11), targets, reduction)
+        token_loss(normal(1, 3, 8), head_of(8, 11), targets, reduction)
     one_line(caught.value, f"target {bad} ", "0 to 10", "-100")
 
 
 def test_targets_of_another_shape_are_refused():
     """Catches: rows paired with the wrong targets after flattening."""
     with pytest.raises((ValueError, TypeError)) as caught:
-        next_token_loss(normal(2, 3, 8), head_of(8, 11), targets_of(3, 2, vocab_size=11))
+        token_loss(normal(2, 3, 8), head_of(8, 11), targets_of(3, 2, vocab_size=11))
     if type(caught.value) is ValueError:
         one_line(caught.value, "(3, 2)", "(2, 3)")

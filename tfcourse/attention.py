@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from tfcourse.config import ModelConfig
 
 Rotation = Callable[[Tensor], Tensor]
+KeysAndValues = tuple[Float[Tensor, "B K S k"], Float[Tensor, "B K S k"]]
 
 
 @runtime_checkable
@@ -26,9 +27,12 @@ class LayerCache(Protocol):
 
 
 class MultiHeadAttention(nn.Module):
-    """Self-attention with H query heads that share K ≤ H key and value heads.
+    """Attention with H query heads that share K ≤ H key and value heads.
 
         softmax(q kᵀ / √head_dim) v      per head; the heads side by side, then `out`
+
+    Queries come from x. Keys and values come from x, too (self-attention), or from a source
+    (cross-attention).
 
     Masks are boolean and True means "may attend". They combine with the causal rule by AND. A query
     that may attend to nothing gets zeros.
@@ -54,6 +58,7 @@ class MultiHeadAttention(nn.Module):
         mask: Bool[Tensor, "#B #H #L S"] | None = None,
         rotate: Rotation | None = None,
         cache: LayerCache | None = None,
+        source: Float[Tensor, "B S d"] | KeysAndValues | None = None,
     ) -> Float[Tensor, "B L d"]:
         """Return what each position gathered.
 
@@ -62,8 +67,9 @@ class MultiHeadAttention(nn.Module):
             mask: S counts all positions that can be read: those in the cache, then L new ones.
             rotate: turns queries and keys by their position (RoPE).
             cache: keys and values of earlier positions; the new ones are added to it.
+            source: what is read in place of x, or its `keys_and_values`.
         """
-        q, k, v = self._heads(x, rotate, cache)
+        q, k, v = self._heads(x, rotate, cache, source)
         mask, empty = self._allowed(mask, q, k)
         # The built-in causal flag counts from the top left, so it may be used only where queries
         # and keys are the same positions. A lone query may read everything.
@@ -89,12 +95,13 @@ class MultiHeadAttention(nn.Module):
         mask: Bool[Tensor, "#B #H #L S"] | None = None,
         rotate: Rotation | None = None,
         cache: LayerCache | None = None,
+        source: Float[Tensor, "B S d"] | KeysAndValues | None = None,
     ) -> tuple[Float[Tensor, "B L d"], Float[Tensor, "B H L S"]]:
         """Compute the same output step by step, and return the attention weights with it.
 
         Slower than `forward` and without dropout: it holds all B·H·L·S weights.
         """
-        q, k, v = self._heads(x, rotate, cache)
+        q, k, v = self._heads(x, rotate, cache, source)
         groups = self.n_heads // self.n_kv_heads
         k, v = (repeat(t, "b h s k -> b (h g) s k", g=groups) for t in (k, v))
         scores = q @ k.mT / math.sqrt(self.head_dim)
@@ -109,19 +116,35 @@ class MultiHeadAttention(nn.Module):
         mixed = weights @ v
         return self.out(rearrange(mixed, "b h l k -> b l (h k)")), weights
 
+    def keys_and_values(self, source: Float[Tensor, "B S d"]) -> KeysAndValues:
+        """Project a source, so that it can be read many times."""
+        n_q = self.widths[0]
+        bias = self.qkv.bias[n_q:] if self.qkv.bias is not None else None
+        k, v = F.linear(source, self.qkv.weight[n_q:], bias).chunk(2, dim=-1)
+        return self._split(k), self._split(v)
+
     def _heads(
-        self, x: Tensor, rotate: Rotation | None, cache: LayerCache | None
+        self,
+        x: Tensor,
+        rotate: Rotation | None,
+        cache: LayerCache | None,
+        source: Tensor | KeysAndValues | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
+        if source is not None:
+            n_q = self.widths[0]
+            bias = self.qkv.bias[:n_q] if self.qkv.bias is not None else None
+            q = self._split(F.linear(x, self.qkv.weight[:n_q], bias))
+            return q, *(self.keys_and_values(source) if isinstance(source, Tensor) else source)
         # Split first: then the gradients of all three lie side by side without another copy.
-        q, k, v = (
-            rearrange(part, "b l (h k) -> b h l k", k=self.head_dim)
-            for part in self.qkv(x).split(self.widths, dim=-1)
-        )
+        q, k, v = map(self._split, self.qkv(x).split(self.widths, dim=-1))
         if rotate is not None:
             q, k = rotate(q), rotate(k)
         if cache is not None:
             k, v = cache.append(k, v)
         return q, k, v
+
+    def _split(self, part: Float[Tensor, "B L n"]) -> Float[Tensor, "B heads L k"]:
+        return rearrange(part, "b l (h k) -> b h l k", k=self.head_dim)
 
     def _allowed(
         self, mask: Tensor | None, q: Tensor, k: Tensor

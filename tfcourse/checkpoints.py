@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tfcourse.architectures import DecoderLM
+from tfcourse.architectures import ARCHITECTURES, Model
 from tfcourse.config import ModelConfig
 from tfcourse.files import write_whole
 
@@ -23,7 +23,7 @@ class CheckpointError(ValueError):
     """A file that is no checkpoint, is cut off, or lacks what was asked of it."""
 
 
-def save_checkpoint(path: Path, model: torch.nn.Module, **parts: Any) -> None:
+def save_checkpoint(path: Path, model: Model, **parts: Any) -> None:
     """Write the model and the given parts to one file, whole or not at all.
 
     `parts` may hold tensors, numbers, strings, and lists and dicts of them: what
@@ -34,7 +34,8 @@ def save_checkpoint(path: Path, model: torch.nn.Module, **parts: Any) -> None:
     """
     state = {
         "format": FORMAT,
-        "model_config": asdict(model.config),  # type: ignore[call-overload]
+        "architecture": type(model).__name__,
+        "model_config": asdict(model.config),
         "model": strip_wrappers(model.state_dict()),
         **parts,
     }
@@ -70,11 +71,12 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     return state
 
 
-def load_model(path: Path, device: torch.device | str = "cpu") -> tuple[DecoderLM, dict[str, Any]]:
+def load_model(path: Path, device: torch.device | str = "cpu") -> tuple[Model, dict[str, Any]]:
     """Build the model that a checkpoint describes, ready to use; return it and the rest."""
     state = load_checkpoint(path)
     try:
-        model = DecoderLM(ModelConfig(**state["model_config"])).to(device)
+        architecture = ARCHITECTURES[state.get("architecture", "DecoderLM")]
+        model = architecture(ModelConfig(**state["model_config"])).to(device)
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path} has no usable model_config: {error}") from error
     load_weights(model, state)

@@ -283,6 +283,7 @@ def make_data(args: argparse.Namespace, saved: dict[str, Any]) -> Any:
 
 def run_sample(args: argparse.Namespace) -> None:
     """Write texts with a trained model."""
+    from tfcourse.architectures import DecoderLM
     from tfcourse.checkpoints import CheckpointError, load_model
     from tfcourse.data.tokenizers import BOS, EOS, tokenizer_from_dict
     from tfcourse.generation import generate
@@ -290,6 +291,8 @@ def run_sample(args: argparse.Namespace) -> None:
     if args.n < 1:
         raise ValueError(f"--n {args.n} asks for no text; use 1 or more")
     model, state = load_model(args.checkpoint)
+    if not isinstance(model, DecoderLM):
+        raise CheckpointError(f"{args.checkpoint} holds a {type(model).__name__}; give a DecoderLM")
     if "data" not in state:
         raise CheckpointError(
             f"{args.checkpoint} does not say how its tokens were made; give one of `tfcourse train`"

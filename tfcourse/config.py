@@ -21,7 +21,7 @@ class ModelConfig:
         ValueError: a combination that no model can have; the message names the field and a fix.
     """
 
-    vocab_size: Annotated[int, "number of different tokens"]
+    vocab_size: Annotated[int, "number of different tokens"] = 0
     d_model: Annotated[int, "width of the residual stream, features"] = 128
     n_layers: Annotated[int, "number of blocks"] = 4
     n_heads: Annotated[int, "query heads per block"] = 4
@@ -47,6 +47,17 @@ class ModelConfig:
     dropout: Annotated[float, "share of values dropped in training"] = 0.0
     causal: Annotated[bool, "let no position read a later one"] = True
 
+    # What only some architectures have.
+    n_decoder_layers: Annotated[int, "blocks of a decoder beside an encoder (n_layers)"] = None  # type: ignore[assignment]
+    cross_attention: Annotated[bool, "blocks also read a source"] = False
+    n_token_types: Annotated[int, "parts of an input that are told apart"] = 0
+    embedding_norm: Annotated[bool, "a norm before the first block"] = False
+    n_classes: Annotated[int, "classes to choose from"] = 0
+    pooling: Annotated[Literal["first", "mean"], "what a class is read from"] = "first"
+    image_height: Annotated[int, "pixels"] = 0
+    image_width: Annotated[int, "pixels"] = 0
+    image_channels: Annotated[int, "numbers per pixel"] = 1
+    patch_size: Annotated[int, "side of a square patch, pixels"] = 0
     # Switches of the lessons. Their defaults change nothing.
     residual: Annotated[bool, "add a branch to the stream; if false, replace it"] = True
     residual_decay: Annotated[float, "share of the stream that a branch keeps (alpha)"] = 1.0
@@ -74,11 +85,24 @@ class ModelConfig:
         # Three matrices of 8/3 d cost what two of 4 d do (Shazeer 2020, section 2).
         default("d_ff", round(8 * self.d_model / 3) if self.gated else 4 * self.d_model)
         default("qkv_bias", self.bias)
+        default("n_decoder_layers", self.n_layers)
 
     def _check_values(self) -> None:
-        _positive(self, "vocab_size", "n_kv_heads", "head_dim", "d_ff", "max_len")
-        if self.n_layers < 0:
-            raise ValueError(f"n_layers={self.n_layers} is negative; use 0 or more")
+        _positive(self, "n_kv_heads", "head_dim", "d_ff", "max_len", "image_channels")
+        if not self.patch_size:
+            _positive(self, "vocab_size")
+        for field in ("vocab_size", "n_layers", "n_decoder_layers", "n_token_types", "n_classes"):
+            if getattr(self, field) < 0:
+                raise ValueError(f"{field}={getattr(self, field)} is negative; use 0 or more")
+        if self.patch_size:
+            _positive(self, "patch_size")
+            for field in ("image_height", "image_width"):
+                size = getattr(self, field)
+                if size < 1 or size % self.patch_size:
+                    raise ValueError(
+                        f"{field}={size} is no multiple of patch_size={self.patch_size}; "
+                        "choose one, so that patches fill the image"
+                    )
         if self.n_heads % self.n_kv_heads:
             divisors = [k for k in range(1, self.n_heads + 1) if self.n_heads % k == 0]
             raise ValueError(
@@ -107,11 +131,6 @@ class ModelConfig:
             raise ValueError(
                 f"residual_decay={self.residual_decay} is outside (0, 1]; "
                 "use 1 to keep the whole stream, residual=False to keep nothing"
-            )
-        if not (self.attention or self.mlp):
-            raise ValueError(
-                "attention=False and mlp=False leave nothing in a block; keep one, "
-                "or use n_layers=0"
             )
         if not self.residual and self.residual_decay != 1:
             raise ValueError(

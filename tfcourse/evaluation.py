@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from tfcourse.architectures import DecoderLM
+from tfcourse.architectures import Model
 from tfcourse.data.batching import DataSet
 from tfcourse.losses import IGNORE
 
@@ -39,7 +39,7 @@ class Evaluation:
 
 @torch.no_grad()
 def held_out_nll(
-    model: DecoderLM, data: DataSet, batch_size: int = 64
+    model: Model, data: DataSet, batch_size: int = 64
 ) -> tuple[Float[Tensor, "rows"], Float[Tensor, "rows"]]:
     """Return each held-out row's summed loss in nats and its number of targets."""
     device = model.head.weight.device
@@ -47,7 +47,8 @@ def held_out_nll(
     model.eval()
     nll, counts = [], []
     for batch in data.held_out_batches(batch_size):
-        losses = model.loss(batch.inputs.to(device), batch.targets.to(device), reduction="none")
+        there = batch.to(device)
+        losses = model.loss(there.inputs, there.targets, reduction="none", **there.context)
         nll.append(losses.cpu().double().sum(dim=1))  # a GPU of Apple's has no float64
         counts.append((batch.targets != IGNORE).sum(dim=1).double())
     model.train(was_training)
@@ -59,11 +60,11 @@ def entropy_floor(data: DataSet) -> float | None:
     if data.floor is None:
         return None
     batches = data.held_out_batches(1000)
-    n_tokens = sum(int((batch.targets != IGNORE).sum()) for batch in batches)
+    n_tokens = sum(batch.n_targets for batch in batches)
     return float(data.floor.double().sum() / n_tokens)
 
 
-def evaluate(model: DecoderLM, data: DataSet, batch_size: int = 64) -> Evaluation:
+def evaluate(model: Model, data: DataSet, batch_size: int = 64) -> Evaluation:
     """Score the held-out rows and compare with the floor of the same rows."""
     nll, counts = held_out_nll(model, data, batch_size)
     n_tokens = int(counts.sum())

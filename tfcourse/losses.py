@@ -17,7 +17,7 @@ CHUNK_LOGITS = 2**24
 
 
 @torch.compiler.disable  # the compiler would build it anew for each number of chunks
-def next_token_loss(
+def token_loss(
     hidden: Float[Tensor, "B L d"],
     head: nn.Linear,
     targets: Int[Tensor, "B L"],

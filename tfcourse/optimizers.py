@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from tfcourse.architectures import DecoderLM
+from tfcourse.architectures import Model
 from tfcourse.config import TrainConfig
 
 
@@ -31,7 +31,7 @@ def set_learning_rate(optimizers: list[torch.optim.Optimizer], share: float) -> 
             group["lr"] = group["peak_lr"] * share
 
 
-def make_optimizers(model: DecoderLM, config: TrainConfig) -> list[torch.optim.Optimizer]:
+def make_optimizers(model: Model, config: TrainConfig) -> list[torch.optim.Optimizer]:
     """Build AdamW, and Muon for the blocks' matrices where the config asks for it.
 
     Only matrices decay: pulling a norm's gain or a bias towards zero would change what the layer

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from tfcourse.architectures import DecoderLM
+from tfcourse.architectures import Model
 from tfcourse.checkpoints import (
     FILE_NAME,
     CheckpointError,
@@ -47,7 +47,7 @@ class History:
 class Run:
     """The parts of a run that change together at every step."""
 
-    model: DecoderLM
+    model: Model
     data: DataSet
     config: TrainConfig
     optimizers: list[torch.optim.Optimizer]

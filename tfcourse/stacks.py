@@ -1,17 +1,19 @@
-"""From token ids to the last stream: embedding, positions, N blocks, final norm."""
+"""From tokens or patches to the last stream: embedding, positions, N blocks, final norm."""
 
 from __future__ import annotations
 
 import math
-from typing import Protocol, runtime_checkable
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from tfcourse.attention import LayerCache
+from tfcourse.attention import KeysAndValues, LayerCache
 from tfcourse.blocks import Block
 from tfcourse.config import ModelConfig
+from tfcourse.embeddings import TokenEmbedding, embedding_std
 from tfcourse.norms import make_norm
 from tfcourse.positions import LearnedPositions, make_positions
 
@@ -27,122 +29,142 @@ class Cache(Protocol):
 
 
 class Stack(nn.Module):
-    """Embed tokens, add positions, run the blocks, and normalize the result.
+    """Embed the inputs, add positions, run the blocks, and normalize the result.
 
     A pre-norm stream is never normalized on its way, so a final norm does it once; a post-norm
-    stream leaves each block normalized and has none.
+    stream leaves each block normalized and has none. Another `embedding` than that of tokens can be
+    handed in.
     """
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, embedding: nn.Module | None = None) -> None:
         super().__init__()
         self.config = config
-        self.embedding = nn.Embedding(config.vocab_size, config.d_model)
+        self.embedding: Any = TokenEmbedding(config) if embedding is None else embedding
         self.positions = make_positions(config)
+        self.token_types = None
+        if config.n_token_types:
+            self.token_types = nn.Embedding(config.n_token_types, config.d_model)
+        self.embedding_norm = make_norm(config) if config.embedding_norm else nn.Identity()
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layers))
         pre_norm = config.norm_position == "pre"
         self.final_norm = make_norm(config) if pre_norm else nn.Identity()
-        self.scale = math.sqrt(config.d_model) if config.embedding_scale else 1.0
         initialize(self)
 
     def forward(
         self,
-        tokens: Int[Tensor, "B L"],
+        inputs: Int[Tensor, "B L"] | Float[Tensor, "B C height width"],
         padding_mask: Bool[Tensor, "B S"] | None = None,
         cache: Cache | None = None,
+        token_types: Int[Tensor, "B L"] | None = None,
+        source: Float[Tensor, "B M d"] | Sequence[KeysAndValues] | None = None,
+        source_mask: Bool[Tensor, "B M"] | None = None,
     ) -> Float[Tensor, "B L d"]:
-        """Return one vector per token.
+        """Return one vector per token or patch.
 
         Args:
-            tokens: ids in [0, vocab_size).
+            inputs: token ids in [0, vocab_size), or images.
             padding_mask: True at real tokens, on either side of a row. S counts the tokens that
                 are in the cache already, then the L new ones. Positions count real tokens only.
             cache: keys and values of earlier tokens; extended by these.
+            token_types: which part of the input each token belongs to; 0 everywhere by default.
+            source: what cross-attention reads: another stack's result, or what `read` made of it.
+            source_mask: True at the source's real tokens.
 
         Raises:
-            ValueError: an id outside the vocabulary, or more positions than `max_len`.
+            ValueError: an id outside the vocabulary, more positions than `max_len`, or a source
+                where none is read or none where one is.
             TypeError: a padding mask that is not boolean.
         """
+        x = self.embedding(inputs)
+        n_rows, length = x.shape[:2]
         start = cache.length if cache is not None else 0
-        self._check(tokens, padding_mask, start)
-        length = tokens.shape[1]
+        self._check(n_rows, start + length, padding_mask, source)
         mask = None
         if padding_mask is None:
-            positions = torch.arange(start, start + length, device=tokens.device).unsqueeze(0)
+            positions = torch.arange(start, start + length, device=x.device).unsqueeze(0)
         else:
             mask = padding_mask[:, None, None, :]  # [B 1 1 S]: the same for all heads and queries
             positions = (padding_mask.long().cumsum(dim=1) - 1).clamp(min=0)[:, start:]
+        if source_mask is not None:
+            source_mask = source_mask[:, None, None, :]
 
-        x = self.embedding(tokens)
-        if self.scale != 1:
-            x = x * self.scale
-        x = self.dropout(self.positions(x, positions))
+        x = self.positions(x, positions)
+        if self.token_types is not None:
+            types = torch.zeros_like(inputs) if token_types is None else token_types
+            x = x + self.token_types(types)
+        x = self.dropout(self.embedding_norm(x))
         rotate = self.positions.rotation(positions)
         for i, block in enumerate(self.blocks):
-            layer_cache = cache.layer(i) if cache is not None else None
-            x = block(x, mask=mask, rotate=rotate, cache=layer_cache)
+            x = block(
+                x,
+                mask=mask,
+                rotate=rotate,
+                cache=cache.layer(i) if cache is not None else None,
+                source=source if source is None or isinstance(source, Tensor) else source[i],
+                source_mask=source_mask,
+            )
         if cache is not None:
             cache.length += length
         return self.final_norm(x)
 
-    def _check(self, tokens: Tensor, padding_mask: Tensor | None, start: int) -> None:
-        end = start + tokens.shape[1]
+    def read(self, source: Float[Tensor, "B M d"]) -> list[KeysAndValues]:
+        """Compute each block's keys and values of a source once, for many calls of `forward`."""
+        readers: list[Any] = [block.cross for block in self.blocks]
+        return [reader.sublayer.keys_and_values(source) for reader in readers]
+
+    def _check(
+        self, n_rows: int, end: int, padding_mask: Tensor | None, source: object | None
+    ) -> None:
         if end > self.config.max_len:
             raise ValueError(
                 f"a sequence of {end} tokens is longer than max_len={self.config.max_len}; "
                 "shorten it, or build the model with a larger max_len"
             )
+        if (source is not None) != self.config.cross_attention:
+            problem = "needs a source" if source is None else "reads no source"
+            raise ValueError(f"a stack with cross_attention={source is None} {problem}")
         if padding_mask is not None:
             if padding_mask.dtype != torch.bool:
                 raise TypeError(
                     f"padding_mask has dtype {padding_mask.dtype}; "
                     "give a boolean mask, True at real tokens"
                 )
-            if padding_mask.shape != (len(tokens), end):
+            if padding_mask.shape != (n_rows, end):
                 raise ValueError(
                     f"padding_mask has shape {tuple(padding_mask.shape)}; expected "
-                    f"{(len(tokens), end)}: one value per cached and per new token"
-                )
-        # On a GPU this check would wait for the device at every step; there the data set and
-        # `generate` have checked the ids before they were sent.
-        if tokens.device.type == "cpu" and tokens.numel() and not torch.compiler.is_compiling():
-            low, high = tokens.aminmax()
-            if low < 0 or high >= self.config.vocab_size:
-                bad = int(low) if low < 0 else int(high)
-                raise ValueError(
-                    f"token id {bad} is outside the vocabulary; "
-                    f"ids run from 0 to vocab_size - 1 = {self.config.vocab_size - 1}"
+                    f"{(n_rows, end)}: one value per cached and per new token"
                 )
 
 
 def initialize(stack: Stack) -> None:
     """Draw small normal weights, so that an untrained model predicts the uniform distribution.
 
-    The two projections of each block that write to the stream are scaled by 1/√(2 n_layers), so
-    that the sum of all updates does not grow with depth (Radford et al. 2019, section 2.3).
+    The projections of each block that write to the stream, two or with cross-attention three, are
+    scaled by one over the root of their number, so that the sum of all updates does not grow with
+    depth (Radford et al. 2019, section 2.3).
     """
     config = stack.config
-    for module in stack.modules():
-        if isinstance(module, nn.Linear):
-            nn.init.normal_(module.weight, std=0.02)
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
+    initialize_linear(stack)
+    n_writers = (3 if config.cross_attention else 2) * config.n_layers
     for name, parameter in stack.named_parameters():
         if name.endswith(("out.weight", "down.weight")):
-            nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * config.n_layers))
+            nn.init.normal_(parameter, std=0.02 / math.sqrt(n_writers))
     std = embedding_std(config)
-    nn.init.normal_(stack.embedding.weight, std=std)
-    if isinstance(stack.positions, LearnedPositions):
+    if isinstance(stack.embedding, TokenEmbedding):
+        nn.init.normal_(stack.embedding.weight, std=std)
         # As large as the token's part of the sum, so that neither drowns the other.
-        nn.init.normal_(stack.positions.embedding.weight, std=std * stack.scale)
+        std = std * stack.embedding.scale
+    if isinstance(stack.positions, LearnedPositions):
+        nn.init.normal_(stack.positions.embedding.weight, std=std)
+    if stack.token_types is not None:
+        nn.init.normal_(stack.token_types.weight, std=std)
 
 
-def embedding_std(config: ModelConfig) -> float:
-    """Return the standard deviation of the rows of the embedding and of the vocabulary head.
-
-    A tied head scores the input token by its own row: the normed stream, of length √d_model, points
-    along that row of length std·√d_model, so the score is up to std·d_model. At 0.02 and
-    d_model = 1024 that is 20, and e²⁰ outweighs any vocabulary: the model starts by repeating its
-    input with certainty. Keeping the product at 2 starts it at ln(vocab_size) instead.
-    """
-    return min(0.02, 2 / config.d_model)
+def initialize_linear(module: nn.Module) -> None:
+    """Draw small normal weights for all linear layers within, and no biases."""
+    for layer in module.modules():
+        if isinstance(layer, nn.Linear):
+            nn.init.normal_(layer.weight, std=0.02)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)

@@ -15,18 +15,17 @@ import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from tfcourse.architectures import DecoderLM
+from tfcourse.architectures import Model
 from tfcourse.config import TrainConfig
 from tfcourse.data.batching import Batch, DataSet
 from tfcourse.devices import choose_device, choose_precision
 from tfcourse.evaluation import Evaluation, entropy_floor, evaluate
-from tfcourse.losses import IGNORE
 from tfcourse.optimizers import make_optimizers, schedule, set_learning_rate
 from tfcourse.runs import History, Run, RunFiles
 
 
 def train(
-    model: DecoderLM,
+    model: Model,
     data: DataSet,
     config: TrainConfig,
     out_dir: Path | str | None = None,
@@ -77,7 +76,7 @@ def train(
             except FloatingPointError as error:
                 raise FloatingPointError(f"step {step + 1}: {error}") from None
             done = step + 1
-            run.history.n_tokens += int((batch.targets != IGNORE).sum())
+            run.history.n_tokens += batch.n_targets
             run.history.seconds = time.perf_counter() - started
             record: dict[str, int | float] = {
                 "step": done,
@@ -105,7 +104,7 @@ def train(
     return run.history
 
 
-def compile_loss(model: DecoderLM) -> Callable[..., Tensor]:
+def compile_loss(model: Model) -> Callable[..., Tensor]:
     """Compile the model's loss. From the second row length on, one program serves all lengths."""
     # Left alone, the compiler computes tanh on a CPU twice as slowly as PyTorch's own GELU does.
     return torch.compile(model.loss, options={"cpp.use_decompose_tanh": True})
@@ -125,14 +124,14 @@ def take_step(run: Run, batch: Batch, loss_function: Callable[..., Tensor]) -> t
     """
     device = run.model.head.weight.device
     dtype = _autocast_dtype(run)
-    n_targets = max(1, int((batch.targets != IGNORE).sum()))
-    inputs = batch.inputs.to(device).chunk(run.config.accumulate)
-    targets = batch.targets.to(device).chunk(run.config.accumulate)
+    n_targets = max(1, batch.n_targets)
+    parts = batch.to(device).chunk(run.config.accumulate)
     while True:
         total = 0.0
-        for part_inputs, part_targets in zip(inputs, targets, strict=True):
+        for part in parts:
             with torch.autocast(device.type, dtype=dtype, enabled=dtype is not None):
-                loss = loss_function(part_inputs, part_targets, reduction="sum") / n_targets
+                loss = loss_function(part.inputs, part.targets, reduction="sum", **part.context)
+                loss = loss / n_targets
             run.scaler.scale(loss).backward()
             total += loss.item()
         for optimizer in run.optimizers:
@@ -170,8 +169,8 @@ def first_non_finite(run: Run, batch: Batch) -> str | None:
     hooks = [module.register_forward_hook(watch(name)) for name, module in modules if name]
     try:
         with torch.no_grad(), torch.autocast(device.type, dtype=dtype, enabled=dtype is not None):
-            for inputs in batch.inputs.to(device).chunk(run.config.accumulate):
-                run.model(inputs)
+            for part in batch.to(device).chunk(run.config.accumulate):
+                run.model.loss(part.inputs, part.targets, reduction="none", **part.context)
     finally:
         for hook in hooks:
             hook.remove()
@@ -224,7 +223,7 @@ def _due(done: int, every: int, steps: int) -> bool:
     return done == steps or (every > 0 and done % every == 0)
 
 
-def _check_fit(model: DecoderLM, data: DataSet) -> None:
+def _check_fit(model: Model, data: DataSet) -> None:
     config = model.config
     if data.vocab_size > config.vocab_size:
         raise ValueError(

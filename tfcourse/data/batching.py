@@ -10,7 +10,7 @@ import random
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -25,10 +25,32 @@ from tfcourse.losses import IGNORE
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows of token ids; a target of −100 is not to be predicted."""
+    """Rows of inputs and targets; a target of −100 is not to be predicted.
 
-    inputs: Int[Tensor, "B L"]
+    `context` holds what else the model's loss takes by name, such as a padding mask.
+    """
+
+    inputs: Int[Tensor, "B L"] | Float[Tensor, "B C height width"]
     targets: Int[Tensor, "B L"]
+    context: dict[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def n_targets(self) -> int:
+        return int((self.targets != IGNORE).sum())
+
+    def to(self, device: torch.device) -> Batch:
+        context = {name: tensor.to(device) for name, tensor in self.context.items()}
+        return Batch(self.inputs.to(device), self.targets.to(device), context)
+
+    def chunk(self, n_parts: int) -> list[Batch]:
+        """Split the rows into up to `n_parts` batches."""
+        names = list(self.context)
+        columns = [self.inputs, self.targets, *self.context.values()]
+        parts = zip(*(column.chunk(n_parts) for column in columns), strict=True)
+        return [
+            Batch(inputs, targets, dict(zip(names, context, strict=True)))
+            for inputs, targets, *context in parts
+        ]
 
 
 def pad_rows(rows: Sequence[Sequence[int]]) -> Batch:
