@@ -68,18 +68,18 @@ def test_the_prefix_problems_hold_the_tokens_and_losses_they_were_given():
 
 
 def test_both_start_in_a_state_that_teaches():
-    """Catches: the lab starting at one block, or the slider at the first row."""
+    """Catches: the lab starting at one block, or the slider at the first question."""
     lab = ResidualLab(grid())
     assert (lab.depth, lab.alpha, lab.show_with, lab.show_without) == (64, 1.0, True, True)
     problems = PrefixProblems([email(4, source_nll=[0.1, 0.2, 3.0, 0.0])])
-    assert (problems.row, problems.mask, problems.email) == (3, True, 0)
+    assert (problems.question, problems.mask, problems.email) == (3, True, 0)
 
 
 def test_the_start_can_be_chosen():
-    """Catches: a constructor that ignores `depth`, `alpha` or `row`."""
+    """Catches: a constructor that ignores `depth`, `alpha` or `question`."""
     lab = ResidualLab(grid(), depth=32, alpha=0.9)
     assert (lab.depth, lab.alpha) == (32, 0.9)
-    assert PrefixProblems([email()], row=2).row == 2
+    assert PrefixProblems([email()], question=2).question == 2
 
 
 @pytest.mark.parametrize(
@@ -163,8 +163,8 @@ def test_a_control_cannot_be_set_where_nothing_was_measured():
     with pytest.raises(ValueError, match=r"depth=32 was not measured"):
         ResidualLab(grid((2, 4)), depth=32)
     problems = PrefixProblems([email(3), email(5)])
-    with pytest.raises(ValueError, match=r"row=6; give a number from 1 to 5"):
-        problems.row = 6
+    with pytest.raises(ValueError, match=r"question=6; give a number from 1 to 5"):
+        problems.question = 6
     with pytest.raises(ValueError, match=r"email=2; give a number from 0 to 1"):
         problems.email = 2
 

@@ -208,7 +208,7 @@ def kernel_state(page: Page) -> str:
         """() => new Promise(resolve => Jupyter.notebook.kernel.execute(
             `from ipywidgets import Widget as _W
 print([{k: v for k, v in w.get_state().items() if k in
-    ("depth", "alpha", "show_with", "show_without", "email", "row", "mask")}
+    ("depth", "alpha", "show_with", "show_without", "email", "question", "mask")}
     for w in _W.widgets.values() if "anywidget" in str(w._model_module)])`,
             {iopub: {output: message => resolve(message.content.text)}}))"""
     )

@@ -7,16 +7,16 @@ function runningMean(values) {
   return values.map((v, i) => (sum += v) / (i + 1));
 }
 
-/** One square per row and input: filled where the row may read, crossed where it reads its answer. */
-function maskPicture(rows, row, mask, width) {
+/** One square per question and input: filled where the question may read, crossed where it reads its answer. */
+function maskPicture(questions, question, mask, width) {
   const left = 20;
   const top = 34;
-  const size = Math.min(12, Math.floor((width - left - 4) / rows));
+  const size = Math.min(12, Math.floor((width - left - 4) / questions));
   const square = (i, j, inset) =>
     `M${left + j * size + inset} ${top + i * size + inset}h${size - 2 * inset}v${size - 2 * inset}h${2 * inset - size}z`;
   let [read, hidden, leak] = ["", "", ""];
-  for (let i = 0; i < rows; i++) {
-    for (let j = 0; j < rows; j++) {
+  for (let i = 0; i < questions; i++) {
+    for (let j = 0; j < questions; j++) {
       if (!mask && j === i + 1) leak += square(i, j, 0.5);
       else if (!mask || j <= i) read += square(i, j, 0.5);
       else hidden += square(i, j, size / 2 - 1);
@@ -24,27 +24,27 @@ function maskPicture(rows, row, mask, width) {
   }
   const crosses = mask
     ? ""
-    : Array.from({ length: rows - 1 }, (_, i) => {
+    : Array.from({ length: questions - 1 }, (_, i) => {
         const [x, y] = [left + (i + 1) * size, top + i * size];
         return `M${x + 2} ${y + 2}l${size - 4} ${size - 4}m0 ${4 - size}l${4 - size} ${size - 4}`;
       }).join("");
   const alt = mask
-    ? `A triangle: row 1 may read input 1, row ${rows} all ${rows} inputs. No row reads its own answer.`
-    : `A full square: every row may read all ${rows} inputs. The crossed squares beside the diagonal are rows that read their own answer.`;
-  const height = top + rows * size + 4;
-  const y = top + (row - 1) * size;
+    ? `A triangle: question 1 may read input 1, question ${questions} all ${questions} inputs. No question reads its own answer.`
+    : `A full square: every question may read all ${questions} inputs. The crossed squares beside the diagonal are questions that read their own answer.`;
+  const height = top + questions * size + 4;
+  const y = top + (question - 1) * size;
   return (
     `<svg role="img" aria-label="${alt}" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}">` +
     `<text class="tfc-title" x="2" y="14">Who may read what?</text>` +
-    `<text class="tfc-tick" x="${left}" y="29">→ inputs 1 to ${rows}, ↓ rows 1 to ${rows}</text>` +
-    `<text class="tfc-tick" x="${left - 4}" y="${y + size / 2}" dy="4" text-anchor="end">${row}</text>` +
+    `<text class="tfc-tick" x="${left}" y="29">→ inputs 1 to ${questions}, ↓ questions 1 to ${questions}</text>` +
+    `<text class="tfc-tick" x="${left - 4}" y="${y + size / 2}" dy="4" text-anchor="end">${question}</text>` +
     `<path class="tfc-read" d="${read}"/><path class="tfc-hidden" d="${hidden}"/>` +
     `<path class="tfc-leak" d="${leak}"/><path class="tfc-cross" d="${crosses}"/>` +
-    `<rect class="tfc-row" x="${left - 1}" y="${y - 1}" width="${rows * size + 2}" height="${size + 2}"/></svg>`
+    `<rect class="tfc-row" x="${left - 1}" y="${y - 1}" width="${questions * size + 2}" height="${size + 2}"/></svg>`
   );
 }
 
-/** Bars for the probability that each reader gives to the row's answer. */
+/** Bars for the probability that each reader gives to the question's answer. */
 function barPicture(bars, answer, width) {
   const [left, top, step] = [86, 26, 26];
   const full = width - left - 52;
@@ -69,12 +69,12 @@ function barPicture(bars, answer, width) {
 }
 
 /** The email as a list of words, each marked as read, hidden or the answer. */
-function tokenList(tokens, row, mask) {
+function tokenList(tokens, question, mask) {
   const chips = tokens.map((token, i) => {
     const isInput = i < tokens.length - 1;
-    const readable = isInput && (!mask || i < row);
+    const readable = isInput && (!mask || i < question);
     let [kind, note] = readable ? ["read", ""] : ["hidden", ""];
-    if (i === row) [kind, note] = readable ? ["leak", "answer, leaks"] : ["answer", "answer"];
+    if (i === question) [kind, note] = readable ? ["leak", "answer, leaks"] : ["answer", "answer"];
     return make(
       "li", { className: `tfc-token tfc-token-${kind}` }, word(token),
       ...(note ? [make("small", {}, note)] : []),
@@ -94,20 +94,20 @@ function render({ model, el }) {
 
   const frame = makeFrame(
     el,
-    "Which rows can see their own answer?",
-    "take the mask off, then walk through the rows and watch the loss against the floor.",
+    "Which questions can see their own answer?",
+    "take the mask off, then walk through the questions and watch the loss against the floor.",
   );
-  const goTo = (row) =>
-    change(model, { row: Math.min(Math.max(row, 1), email().tokens.length - 1) });
+  const goTo = (question) =>
+    change(model, { question: Math.min(Math.max(question, 1), email().tokens.length - 1) });
   const menu = makeMenu(
-    "Email", emails.map((e) => e.title), (email) => change(model, { email, row: 1 }),
+    "Email", emails.map((e) => e.title), (email) => change(model, { email, question: 1 }),
   );
   const mask = makeCheckbox("causal mask", (on) => change(model, { mask: on }));
-  const slider = makeSlider("Row", (i) => String(i + 1), (i) => goTo(i + 1));
-  const previous = make("button", { type: "button" }, "Previous row");
-  const next = make("button", { type: "button" }, "Next row");
-  previous.addEventListener("click", () => goTo(currentRow() - 1));
-  next.addEventListener("click", () => goTo(currentRow() + 1));
+  const slider = makeSlider("Question", (i) => String(i + 1), (i) => goTo(i + 1));
+  const previous = make("button", { type: "button" }, "Previous question");
+  const next = make("button", { type: "button" }, "Next question");
+  previous.addEventListener("click", () => goTo(currentQuestion() - 1));
+  next.addEventListener("click", () => goTo(currentQuestion() + 1));
   if (emails.length > 1) frame.controls.append(menu.element);
   frame.controls.append(mask.element, slider.element, previous, next);
   const words = make("div");
@@ -117,55 +117,55 @@ function render({ model, el }) {
   frame.pictures.before(words);
 
   const email = () => emails[model.get("email")];
-  // A row set from Python may lie beyond the end of a shorter email.
-  const currentRow = () => Math.min(model.get("row"), email().tokens.length - 1);
+  // A question set from Python may lie beyond the end of a shorter email.
+  const currentQuestion = () => Math.min(model.get("question"), email().tokens.length - 1);
 
   const draw = () => {
     const { tokens, causal_nll, unmasked_nll, source_nll, kinds } = email();
-    const rows = tokens.length - 1;
-    const row = currentRow();
+    const questions = tokens.length - 1;
+    const question = currentQuestion();
     const on = model.get("mask");
     menu.input.selectedIndex = model.get("email");
     mask.input.checked = on;
-    slider.set(row - 1, rows);
+    slider.set(question - 1, questions);
     // A disabled button would drop the keyboard focus, so the ends say so without it.
-    previous.setAttribute("aria-disabled", row === 1);
-    next.setAttribute("aria-disabled", row === rows);
+    previous.setAttribute("aria-disabled", question === 1);
+    next.setAttribute("aria-disabled", question === questions);
 
-    const answer = tokens[row];
+    const answer = tokens[question];
     const nll = on ? causal_nll : unmasked_nll;
     const reader = on ? "mask on" : "mask off";
     const style = on ? "a" : "b";
-    const leaks = !on && row < rows;
+    const leaks = !on && question < questions;
     const p = (values, i) => Math.exp(-values[i]);
     const means = { model: runningMean(nll), source: runningMean(source_nll) };
 
-    words.replaceChildren(tokenList(tokens, row, on));
+    words.replaceChildren(tokenList(tokens, question, on));
     frame.sentence.textContent =
-      `Mask ${on ? "on" : "off"}: ${on ? 0 : rows - 1} of ${rows} rows can see their own answer. ` +
-      `Row ${row} reads ${on ? `${row} of ${rows}` : `all ${rows}`} inputs; its answer ${quote(answer)}` +
-      `${kinds.length ? ` (${kinds[row - 1]})` : ""} is ` +
-      (leaks ? `input ${row + 1}, so it leaks. ` : row === rows ? "no input of any row. " : "hidden. ") +
-      `The model gives it ${decimals(p(nll, row - 1))}, the source ${decimals(p(source_nll, row - 1))}. ` +
-      `Mean loss of ${row === 1 ? "row 1" : `rows 1 to ${row}`}: ${decimals(means.model[row - 1])} nats; ` +
-      `the source's own, the floor: ${decimals(means.source[row - 1])}.`;
+      `Mask ${on ? "on" : "off"}: ${on ? 0 : questions - 1} of ${questions} questions can see their own answer. ` +
+      `Question ${question} reads ${on ? `${question} of ${questions}` : `all ${questions}`} inputs; its answer ${quote(answer)}` +
+      `${kinds.length ? ` (${kinds[question - 1]})` : ""} is ` +
+      (leaks ? `input ${question + 1}, so it leaks. ` : question === questions ? "no input of any question. " : "hidden. ") +
+      `The model gives it ${decimals(p(nll, question - 1))}, the source ${decimals(p(source_nll, question - 1))}. ` +
+      `Mean loss of ${question === 1 ? "question 1" : `questions 1 to ${question}`}: ${decimals(means.model[question - 1])} nats; ` +
+      `the source's own, the floor: ${decimals(means.source[question - 1])}.`;
 
-    picture.innerHTML = maskPicture(rows, row, on, picture.clientWidth || 320);
+    picture.innerHTML = maskPicture(questions, question, on, picture.clientWidth || 320);
     const width = side.clientWidth || 320;
     side.innerHTML =
       barPicture(
         [
-          { name: reader, style, p: p(nll, row - 1) },
-          { name: "the source", style: "c", p: p(source_nll, row - 1) },
+          { name: reader, style, p: p(nll, question - 1) },
+          { name: "the source", style: "c", p: p(source_nll, question - 1) },
         ],
         answer, width,
       ) +
       lineChart({
         title: "Mean loss so far (nats)",
         alt:
-          `Running mean of the loss over ${rows} rows: ${reader} ends at ` +
+          `Running mean of the loss over ${questions} questions: ${reader} ends at ` +
           `${decimals(means.model.at(-1))} nats, the floor at ${decimals(means.source.at(-1))}.`,
-        xLabel: "row", first: 1, last: rows, range: lossRange, width, marker: row,
+        xLabel: "question", first: 1, last: questions, range: lossRange, width, marker: question,
         series: [
           { name: reader, style, values: means.model },
           { name: "floor", style: "c", values: means.source },
@@ -174,18 +174,18 @@ function render({ model, el }) {
 
     fillTable(
       frame.table,
-      "Probability of each row's answer",
-      ["row", "last word of the prefix", "answer", ...(kinds.length ? ["kind"] : []),
+      "Probability of each question's answer",
+      ["question", "last word of the prefix", "answer", ...(kinds.length ? ["kind"] : []),
         "sees its answer", "p, mask on", "p, mask off", "p, source"],
-      Array.from({ length: rows }, (_, i) => [
+      Array.from({ length: questions }, (_, i) => [
         i + 1, word(tokens[i]), word(tokens[i + 1]), ...(kinds.length ? [kinds[i]] : []),
-        !on && i < rows - 1 ? "yes" : "no",
+        !on && i < questions - 1 ? "yes" : "no",
         ...[causal_nll, unmasked_nll, source_nll].map((values) => decimals(p(values, i))),
       ]),
-      row - 1,
+      question - 1,
     );
   };
-  return keepDrawn(model, frame, "change:email change:row change:mask", draw);
+  return keepDrawn(model, frame, "change:email change:question change:mask", draw);
 }
 
 export default { render };
