@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -89,6 +90,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--accept", action="store_true", help="also run what takes too long")
     accept = parser.parse_args().accept
+    # In a job that a shell put in the background Ctrl-C is ignored, and tests send it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     missing = bring_browser()
     begin = time.perf_counter()
     built = build_book()

@@ -275,6 +275,18 @@ def test_a_second_interrupt_does_not_wait(tmp_path):
     assert load_checkpoint(tmp_path)["step"] == 2
 
 
+@pytest.mark.skipif(os.name != "posix", reason="sends POSIX signals")
+def test_a_signal_that_was_ignored_stays_ignored():
+    """As under `nohup`. Catches: a handler that brings the signal back to life."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        data = Until(3, lambda: os.kill(os.getpid(), signal.SIGINT))
+        assert len(train(counting_lm(), data, plan(), progress=False).records) == 10
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_training_in_a_thread_works_without_handlers():
     """As in a notebook's worker. Catches: `signal` called outside the main thread."""
     results = []

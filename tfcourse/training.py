@@ -203,6 +203,8 @@ def interrupts_after_step() -> Iterator[Callable[[], bool]]:
         return
     # A handler that was not set from Python reads as None.
     old = {s: signal.getsignal(s) or signal.SIG_DFL for s in (signal.SIGINT, signal.SIGTERM)}
+    # Who started the run with a signal ignored (`nohup`, a job in the background) meant it.
+    old = {s: handler for s, handler in old.items() if handler != signal.SIG_IGN}
 
     def note(number: int, frame: Any) -> None:
         nonlocal noted
