@@ -62,12 +62,12 @@ class PatchEmbedding(nn.Module):
         )
         n_pixels = config.image_channels * config.patch_size**2
         self.project = nn.Linear(n_pixels, config.d_model)
-        shape = (1, self.grid[0] * self.grid[1], config.d_model)
-        self.positions = nn.Parameter(0.02 * torch.randn(shape))
         self.first = None
+        n_places = self.grid[0] * self.grid[1]
         if config.pooling == "first":
             self.first = nn.Parameter(0.02 * torch.randn(1, 1, config.d_model))
-            self.first_position = nn.Parameter(torch.zeros(1, 1, config.d_model))
+            n_places += 1
+        self.positions = nn.Parameter(0.02 * torch.randn(1, n_places, config.d_model))
 
     def forward(self, images: Float[Tensor, "B C height width"]) -> Float[Tensor, "B L d"]:
         """Raise ValueError for an image that does not divide into whole patches."""
@@ -79,18 +79,18 @@ class PatchEmbedding(nn.Module):
                 "crop or pad it to multiples"
             )
         x = self.project(rearrange(images, "b c (h p) (w q) -> b (h w) (c p q)", p=p, q=p))
-        x = x + self._positions(height // p, width // p)
-        if self.first is None:
-            return x
-        first = (self.first + self.first_position).expand(len(x), -1, -1)
-        return torch.cat([first, x], dim=1)
+        if self.first is not None:
+            x = torch.cat([self.first.expand(len(x), -1, -1), x], dim=1)
+        return x + self._positions(height // p, width // p)
 
     def _positions(self, rows: int, columns: int) -> Float[Tensor, "1 L d"]:
         if (rows, columns) == self.grid:
             return self.positions
-        learned = rearrange(self.positions, "1 (h w) d -> 1 d h w", h=self.grid[0])
-        grid = F.interpolate(learned, size=(rows, columns), mode="bicubic", align_corners=False)
-        return rearrange(grid, "1 d h w -> 1 (h w) d")
+        n_first = 0 if self.first is None else 1
+        first, learned = self.positions[:, :n_first], self.positions[:, n_first:]
+        grid = rearrange(learned, "1 (h w) d -> 1 d h w", h=self.grid[0])
+        grid = F.interpolate(grid, size=(rows, columns), mode="bicubic", align_corners=False)
+        return torch.cat([first, rearrange(grid, "1 d h w -> 1 (h w) d")], dim=1)
 
 
 def embedding_std(config: ModelConfig) -> float:
