@@ -12,7 +12,7 @@ class PrefixProblems(anywidget.AnyWidget):
     """Show the L prefix problems of an email, with the causal mask on and off.
 
     `emails` holds one record per email to choose from. With L + 1 tokens there are L questions;
-    question ℓ has the target `tokens[ℓ]`, and each list beside `tokens` has one number per question:
+    question ℓ has the target `tokens[ℓ]`, and each list beside has one number per question:
 
     - `tokens`: the words, from BOS to EOS;
     - `causal_nll`: −log p(target) in nats by a model trained with the causal mask;

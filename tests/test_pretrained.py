@@ -1,0 +1,291 @@
+"""Public checkpoints: what we read computes what the reference computes, and writes back.
+
+Random weights, loud ones, so that a wrong place shows. Three mutations were tried on each family
+and turn its parity red: one square matrix transposed, one position shifted, one mask flipped;
+`test_parity_sees_*` repeat them.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+import transformers
+from helpers import ids, loud, normal, one_line
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from tfcourse.architectures import Model
+from tfcourse.pretrained import read_pretrained, to_hf, write_pretrained
+
+TOLERANCE = dict(atol=1e-4, rtol=1e-4)
+TEXT = dict(vocab_size=50)
+WIDTHS = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48)
+PAIR = dict(
+    d_model=32, encoder_layers=2, decoder_layers=3, pad_token_id=0, decoder_start_token_id=0,
+    encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=48, decoder_ffn_dim=48,
+    max_position_embeddings=24, decoder_vocab_size=50,
+)  # fmt: skip
+SHAPES = [
+    ("gpt2", dict(TEXT, n_embd=32, n_layer=2, n_head=4, n_positions=16)),
+    ("gpt2", dict(TEXT, n_embd=48, n_layer=3, n_head=3, n_positions=24, n_inner=64)),
+    ("llama", dict(TEXT, **WIDTHS, num_key_value_heads=2, max_position_embeddings=32)),
+    ("llama", dict(TEXT, **WIDTHS, head_dim=12, rope_theta=500_000.0, tie_word_embeddings=True)),
+    ("bert", dict(TEXT, **WIDTHS, max_position_embeddings=16)),
+    ("bert", dict(TEXT, **WIDTHS | {"num_attention_heads": 2}, type_vocab_size=3)),
+    ("vit", dict(WIDTHS, image_size=[16, 24], patch_size=8, num_channels=3)),
+    ("vit", dict(WIDTHS, image_size=8, patch_size=2, num_channels=1, num_labels=10)),
+    ("marian", dict(TEXT, **PAIR, activation_function="relu", scale_embedding=True)),
+    ("marian", dict(TEXT, **PAIR, activation_function="swish")),
+]
+FIRST = [SHAPES[i] for i in range(0, len(SHAPES), 2)]
+MODELS = {
+    "gpt2": transformers.GPT2LMHeadModel,
+    "llama": transformers.LlamaForCausalLM,
+    "bert": transformers.BertForMaskedLM,
+    "vit": transformers.ViTForImageClassification,
+    "marian": transformers.MarianMTModel,
+}
+
+
+def reference(family: str, settings: dict) -> nn.Module:
+    """Build Hugging Face's model with random weights; Marian's table of positions stays."""
+    eos = {} if family in ("vit", "bert", "marian") else {"bos_token_id": 0, "eos_token_id": None}
+    config = transformers.CONFIG_MAPPING[family](**settings, **eos)
+    model = loud(MODELS[family](config)).eval()
+    if family == "marian":
+        for part in (model.model.encoder, model.model.decoder):
+            part.embed_positions.weight.data = part.embed_positions.create_weight()
+        model.final_logits_bias.copy_(0.3 * normal(1, 50, seed=5))
+    return model
+
+
+def inputs(family: str, settings: dict) -> dict[str, Tensor]:
+    """Draw what the reference reads: rows of 7, 4 and 1 tokens, or two images."""
+    if family == "vit":
+        size = settings["image_size"]
+        height, width = size if isinstance(size, list) else (size, size)
+        return {"pixel_values": normal(2, settings["num_channels"], height, width)}
+    mask = torch.arange(7) < torch.tensor([[7], [4], [1]])
+    given = {"input_ids": ids(3, 7), "attention_mask": mask.long()}
+    if family == "bert":
+        given["token_type_ids"] = ids(3, 7, vocab_size=2, seed=1)
+    if family == "marian":
+        given["decoder_input_ids"] = ids(3, 9, seed=2)
+    return given
+
+
+def ours(model: Model, family: str, given: dict[str, Tensor]) -> Tensor:
+    """Ask our model the same."""
+    if family == "vit":
+        return model(given["pixel_values"])
+    mask = given["attention_mask"].bool()
+    if family == "marian":
+        return model(given["decoder_input_ids"], given["input_ids"], source_mask=mask)
+    types = (given["token_type_ids"],) if family == "bert" else ()
+    return model(given["input_ids"], mask, *types)
+
+
+def worst(model: Model, theirs: nn.Module, family: str, given: dict[str, Tensor]) -> float:
+    """Return the largest difference of the logits at real positions, all positions of a row."""
+    with torch.no_grad():
+        difference = (ours(model, family, given) - theirs(**given).logits).abs()
+    return float(real(difference, family, given).max())
+
+
+def real(logits: Tensor, family: str, given: dict[str, Tensor]) -> Tensor:
+    """Leave out the positions of padding, whose logits nobody reads."""
+    if family in ("vit", "marian"):
+        return logits
+    return logits[given["attention_mask"].bool()]
+
+
+@pytest.fixture(params=SHAPES, ids=lambda shape: shape[0])
+def pair(request, tmp_path):
+    family, settings = request.param
+    theirs = reference(family, settings)
+    theirs.save_pretrained(tmp_path)
+    return family, theirs, read_pretrained(tmp_path), inputs(family, settings)
+
+
+def test_logits_equal_the_reference_at_every_position(pair):
+    """With padding on the right. Catches: any weight in a wrong place, another GELU, norm, ε."""
+    family, theirs, model, given = pair
+    assert worst(model, theirs, family, given) < 1e-4
+
+
+def test_bfloat16_stays_near_the_float32_reference(pair):
+    """Catches: a table or a norm that is computed in bfloat16."""
+    family, theirs, model, given = pair
+    with torch.no_grad():
+        want = theirs(**given).logits
+        given = {k: v.bfloat16() if v.is_floating_point() else v for k, v in given.items()}
+        got = ours(model.bfloat16(), family, given)
+    assert got.dtype == torch.bfloat16
+    difference = real((got.float() - want).abs(), family, given)
+    assert float(difference.mean()) < 0.03 * float(want.std())
+
+
+def test_what_is_written_is_what_was_read(pair, tmp_path):
+    """The reference loads our file without a missing or an unknown tensor.
+
+    Catches: a transposition that is not undone; queries, keys and values cut at wrong rows.
+    """
+    family, theirs, model, given = pair
+    write_pretrained(model, family, tmp_path / "ours")
+    back, report = MODELS[family].from_pretrained(tmp_path / "ours", output_loading_info=True)
+    assert not report["unexpected_keys"] and not report["mismatched_keys"]
+    tied = ("lm_head.weight", "embed_tokens.weight", "cls.predictions.decoder")
+    assert not [key for key in report["missing_keys"] if not any(t in key for t in tied)]
+    want = theirs.state_dict()
+    for name, tensor in back.state_dict().items():
+        # Marian's fixed table is computed, theirs in float64.
+        atol = 2e-6 if "embed_positions" in name else 0
+        torch.testing.assert_close(tensor, want[name], atol=atol, rtol=0)
+    again = read_pretrained(tmp_path / "ours")
+    assert again.config == model.config
+    assert worst(again, theirs, family, given) < 1e-4
+
+
+def family_pair(family, settings, tmp_path):
+    theirs = reference(family, settings)
+    theirs.save_pretrained(tmp_path)
+    return theirs, read_pretrained(tmp_path), inputs(family, settings)
+
+
+@pytest.mark.parametrize(("family", "settings"), FIRST, ids=lambda x: x if type(x) is str else "")
+def test_parity_sees_one_transposed_weight(family, settings, tmp_path):
+    """Catches: a tolerance, or weights, that hide a wrong matrix."""
+    theirs, model, given = family_pair(family, settings, tmp_path)
+    with torch.no_grad():
+        out = next(
+            p for n, p in model.named_parameters() if n.endswith("0.attention.sublayer.out.weight")
+        )
+        out.copy_(out.T.clone())
+    assert worst(model, theirs, family, given) > 1e-2
+
+
+@pytest.mark.parametrize(("family", "settings"), FIRST, ids=lambda x: x if type(x) is str else "")
+def test_parity_sees_one_shifted_position(family, settings, tmp_path, monkeypatch):
+    """RoPE turns on distances alone, so there the keys are shifted against the queries."""
+    theirs, model, given = family_pair(family, settings, tmp_path)
+    with torch.no_grad():
+        if family == "llama":
+            attention = model.stack.blocks[0].attention.sublayer
+            right = type(attention)._heads
+
+            def shifted(self, *args):
+                q, k, v = right(self, *args)
+                return q, k.roll(1, dims=2), v
+
+            monkeypatch.setattr(type(attention), "_heads", shifted)
+        else:
+            table = next(p for n, p in model.named_parameters() if "positions" in n)
+            table.copy_(table.roll(1, dims=-2))
+    assert worst(model, theirs, family, given) > 1e-2
+
+
+@pytest.mark.parametrize(("family", "settings"), FIRST, ids=lambda x: x if type(x) is str else "")
+def test_parity_sees_one_flipped_mask(family, settings, tmp_path):
+    """A causal model without its rule, an encoder with it, or a source read where it is padded."""
+    theirs, model, given = family_pair(family, settings, tmp_path)
+    if family == "marian":
+        given = given | {"attention_mask": torch.ones_like(given["attention_mask"])}
+        right = inputs(family, settings)
+        with torch.no_grad():
+            wrong = ours(model, family, given) - theirs(**right).logits
+        assert float(wrong.abs().max()) > 1e-2
+        return
+    attention = model.stack.blocks[0].attention.sublayer
+    attention.causal = not attention.causal
+    assert worst(model, theirs, family, given) > 1e-2
+
+
+@pytest.mark.parametrize(
+    ("family", "change", "named"),
+    [
+        ("llama", {"rope_parameters": {"rope_type": "llama3", "factor": 32}}, "rope_type='llama3'"),
+        ("llama", {"hidden_act": "gelu"}, "hidden_act='gelu'"),
+        ("gpt2", {"activation_function": "relu"}, "activation_function='relu'"),
+        ("gpt2", {"n_embd": None}, "n_embd"),
+        ("bert", {"position_embedding_type": "relative_key"}, "position_embedding_type"),
+        ("vit", {"hidden_act": "gelu_new"}, "hidden_act='gelu_new'"),
+        ("marian", {"decoder_ffn_dim": 7}, "decoder_ffn_dim=7"),
+        ("bert", {"model_type": "deberta"}, "model_type='deberta'"),
+    ],
+)
+def test_what_we_cannot_compute_is_refused_by_name(family, change, named, tmp_path):
+    """Catches: a checkpoint that loads and computes something else."""
+    settings = dict(SHAPES)[family]
+    reference(family, settings).save_pretrained(tmp_path)
+    file = tmp_path / "config.json"
+    config = json.loads(file.read_text()) | change
+    file.write_text(json.dumps({k: v for k, v in config.items() if v is not None}))
+    with pytest.raises(ValueError) as caught:
+        read_pretrained(tmp_path)
+    one_line(caught.value, named)
+
+
+@pytest.mark.parametrize("damage", ["missing", "extra", "shape"])
+def test_weights_that_do_not_fit_are_named(damage, tmp_path):
+    """Catches: a hole that keeps its random start; a tensor that is dropped silently."""
+    family, settings = SHAPES[0]
+    reference(family, settings).save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    name = "transformer.h.1.mlp.c_fc.weight"
+    if damage == "missing":
+        del weights[name]
+    elif damage == "extra":
+        weights[name := "transformer.h.7.mlp.c_fc.weight"] = torch.zeros(2)
+    else:
+        weights[name] = weights[name].T.contiguous()
+    save_file(weights, tmp_path / "model.safetensors")
+    with pytest.raises(ValueError) as caught:
+        read_pretrained(tmp_path)
+    one_line(caught.value, name)
+
+
+def test_names_of_old_files_are_understood(tmp_path):
+    """GPT-2's first file has no prefix and holds masks; BERT's says gamma and beta.
+
+    Catches: the most used checkpoints of all, refused.
+    """
+    for family, settings in (SHAPES[0], SHAPES[4]):
+        theirs = reference(family, settings)
+        folder = tmp_path / family
+        theirs.save_pretrained(folder)
+        weights = load_file(folder / "model.safetensors")
+        if family == "gpt2":
+            weights = {name.removeprefix("transformer."): w for name, w in weights.items()}
+            weights["h.0.attn.bias"] = torch.ones(1, 1, 16, 16)
+        else:
+            weights = {
+                name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+                    "LayerNorm.bias", "LayerNorm.beta"
+                ): w
+                for name, w in weights.items()
+            }
+            weights["cls.seq_relationship.weight"] = torch.zeros(2, 32)
+        save_file(weights, folder / "model.safetensors")
+        model = read_pretrained(folder)
+        assert worst(model, theirs, family, inputs(family, settings)) < 1e-4
+
+
+def test_a_model_that_a_family_cannot_hold_is_not_written(tmp_path):
+    """Catches: an export that drops what the family lacks."""
+    family, settings = SHAPES[0]
+    reference(family, settings).save_pretrained(tmp_path)
+    model = read_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="bert holds the architecture Encoder, not DecoderLM"):
+        to_hf(model, "bert")
+    with pytest.raises(ValueError, match="llama has no"):
+        to_hf(model, "llama")
+
+
+def test_a_folder_without_a_checkpoint_is_named(tmp_path):
+    """Catches: a path that is looked up on the network."""
+    with pytest.raises(FileNotFoundError, match="is no folder"):
+        read_pretrained(tmp_path / "nothing")
+    with pytest.raises(FileNotFoundError, match=r"config\.json"):
+        read_pretrained(tmp_path)

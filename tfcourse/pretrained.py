@@ -1,0 +1,159 @@
+"""Public weights: read a Hugging Face checkpoint into a model of this course, and write one.
+
+`families.py` says which of their tensors fill which of ours. What a checkpoint asks for and this
+package cannot do is refused by name, never loaded as if it were something else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from tfcourse.architectures import Model
+from tfcourse.config import ModelConfig
+from tfcourse.families import FAMILIES, Family, fixed_tables
+from tfcourse.files import write_whole
+
+
+def read_pretrained(source: Path | str) -> Model:
+    """Load a model from a folder with `config.json` and `model.safetensors`, or from the hub.
+
+    A name that is no folder, such as "openai-community/gpt2", is fetched with `huggingface_hub`.
+
+    Raises:
+        FileNotFoundError: a file is missing.
+        ValueError: an unknown family, a setting that this package does not have, or weights that
+            do not fit; the message names it.
+    """
+    folder = Path(source).expanduser()
+    if not folder.is_dir():
+        if folder.suffix or str(source).startswith((".", "/", "~")):
+            raise FileNotFoundError(f"{folder} is no folder; give one that holds config.json")
+        folder = _fetch(str(source))
+    for name in ("config.json", "model.safetensors"):
+        if not (folder / name).is_file():
+            raise FileNotFoundError(f"{folder} holds no {name}")
+    theirs = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    return from_hf(theirs, load_file(folder / "model.safetensors"))
+
+
+def write_pretrained(model: Model, family: str, folder: Path | str) -> None:
+    """Write `config.json` and `model.safetensors` that Hugging Face's model of a family reads."""
+    config, weights = to_hf(model, family)
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(config, indent=2).encode()
+    write_whole(folder / "config.json", lambda file: file.write(text))
+    temporary = folder / "model.safetensors.part"
+    save_file({name: weight.contiguous() for name, weight in weights.items()}, temporary)
+    temporary.replace(folder / "model.safetensors")
+
+
+def from_hf(config: dict[str, Any], weights: dict[str, Tensor]) -> Model:
+    """Build our model of a Hugging Face config and state dictionary, in evaluation mode."""
+    family = _family(config.get("model_type"))
+    ours = family.read_config(config)
+    model = family.architecture(ours)
+    given = {_current_name(name, family.prefix): weight for name, weight in weights.items()}
+    if config["model_type"] == "marian":  # files leave out what can be computed
+        given = fixed_tables(ours) | given
+    expected = model.state_dict()
+    loaded: dict[str, Tensor] = {}
+    for name, sources, how in family.names(ours):
+        if missing := [source for source in sources if source not in given]:
+            raise ValueError(f"the weights hold no {missing[0]}")
+        loaded[name] = _to_ours([given.pop(source) for source in sources], how, name)
+        if loaded[name].shape != expected[name].shape:
+            raise ValueError(
+                f"{sources[0]} has shape {tuple(loaded[name].shape)} for {name}, and "
+                f"{tuple(expected[name].shape)} is needed: the weights do not fit config.json"
+            )
+    if extra := [name for name in given if not re.search(family.unused, name)]:
+        raise ValueError(f"the model has no place for {sorted(extra)[0]}")
+    loaded |= {name: loaded[_tied(name)] for name in expected if name not in loaded}
+    model.load_state_dict(loaded)
+    return model.eval()
+
+
+def to_hf(model: Model, family: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return the config and the state dictionary of Hugging Face's model of a family.
+
+    Raises:
+        ValueError: the family cannot hold this model; the message names what differs.
+    """
+    entry = _family(family)
+    if type(model) is not entry.architecture:
+        raise ValueError(
+            f"{family} holds the architecture {entry.architecture.__name__}, "
+            f"not {type(model).__name__}"
+        )
+    config = entry.write_config(model.config) | {"model_type": family}
+    back = entry.read_config(config)
+    for field, value in vars(model.config).items():
+        if getattr(back, field) != value:
+            raise ValueError(f"{family} has no {field}={value!r}; it has {getattr(back, field)!r}")
+    ours: dict[str, Tensor] = model.state_dict()
+    weights: dict[str, Tensor] = {}
+    for name, targets, how in entry.names(model.config):
+        weights |= _to_theirs(ours[name], targets, how, model.config)
+    return config, weights
+
+
+def _family(name: str | None) -> Family:
+    if name not in FAMILIES:
+        raise ValueError(f"model_type={name!r} is unknown; choose from {', '.join(FAMILIES)}")
+    return FAMILIES[name]
+
+
+def _fetch(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+
+    return Path(snapshot_download(name, allow_patterns=["config.json", "model.safetensors"]))
+
+
+def _current_name(name: str, prefix: str) -> str:
+    name = re.sub(r"\.gamma$", ".weight", re.sub(r"\.beta$", ".bias", name))  # of 2018
+    heads = ("lm_head", "cls", "classifier", "final_logits_bias")
+    return name if name.startswith((prefix, *heads)) else prefix + name
+
+
+def _tied(name: str) -> str:
+    """Name the tensor that another one shares."""
+    return {
+        "head.weight": "stack.embedding.weight",
+        "encoder.embedding.weight": "head.weight",
+        "decoder.embedding.weight": "head.weight",
+    }[name]
+
+
+def _to_ours(parts: list[Tensor], how: str, name: str) -> Tensor:
+    if how == "transposed":
+        return parts[0].T
+    if how == "patches":
+        return parts[0].flatten(1)
+    if how == "stacked":
+        return torch.cat(parts)
+    return parts[0].flatten() if name == "head.bias" else parts[0]
+
+
+def _to_theirs(
+    weight: Tensor, names: list[str], how: str, config: ModelConfig
+) -> dict[str, Tensor]:
+    if how == "transposed":
+        return {names[0]: weight.T}
+    if how == "patches":
+        shape = (-1, config.image_channels, config.patch_size, config.patch_size)
+        return {names[0]: weight.reshape(shape)}
+    if how == "stacked":
+        widths = [len(weight) // len(names)] * len(names)
+        if len(names) == 3:  # queries, keys, values
+            heads = (config.n_heads, config.n_kv_heads, config.n_kv_heads)
+            widths = [n * config.head_dim for n in heads]
+        return dict(zip(names, weight.split(widths), strict=True))
+    return {names[0]: weight.unsqueeze(0) if names[0] == "final_logits_bias" else weight}
