@@ -256,8 +256,10 @@ BASE = dict(d_model=512, n_heads=8, d_ff=2048, n_layers=6, max_len=512, **ORIGIN
 
 
 def test_the_base_model_of_2017_has_the_parameters_that_are_derived():
-    """Without biases: 18,886,656 in the encoder's blocks and 25,184,256 in the decoder's; with 32,000 words 60.5
-    million, with 37,000 63.0. Catches: a norm, a projection or a matrix too many.
+    """Without biases: 18,886,656 in the encoder's blocks and 25,184,256 in the decoder's.
+
+    With 32,000 words that is 60.5 million, with 37,000 it is 63.0. Catches: a norm, a projection or
+    a matrix too many.
     """
     config = ModelConfig(vocab_size=32_000, **BASE | {"bias": False})
     with torch.device("meta"):
