@@ -5,11 +5,12 @@ from itertools import pairwise
 
 import pytest
 import torch
-from helpers import few, ids, normal, one_line, tiny, tiny_lm
+from helpers import few, ids, loud, normal, one_line, tiny, tiny_lm
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfcourse.generation import KVCache, generate, next_token_probabilities
+from tfcourse.architectures import EncoderDecoder
+from tfcourse.generation import KVCache, generate, next_token_probabilities, stream
 
 TOLERANCE = dict(atol=1e-4, rtol=1e-4)
 SHAPES = [
@@ -352,3 +353,106 @@ def test_a_padded_tensor_of_prompts_is_refused():
     """Catches: padding on the right read as tokens, so that the text goes on after the padding."""
     with pytest.raises(TypeError, match="lists of token ids"):
         generate(tiny_lm(), torch.tensor([[1, 5, 0], [1, 5, 6]]), 2)
+
+
+# --- rows, streams, sources
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_each_row_draws_from_its_own_seed(shape):
+    """Sampled at 0.8: a row alone, and as one of four of other lengths, writes the same.
+
+    Catches: one generator for all rows, whose draws depend on who else is there.
+    """
+    model, prompts = tiny_lm(**shape), [ids(n, seed=n).tolist() for n in (3, 7, 5, 1)]
+    together = generate(model, prompts, 9, temperature=0.8, seed=[4, 5, 6, 7])
+    assert together == generate(model, prompts, 9, temperature=0.8, seed=4)
+    for i, prompt in enumerate(prompts):
+        assert generate(model, [prompt], 9, temperature=0.8, seed=4 + i) == [together[i]]
+    assert len({tuple(row) for row in generate(model, [[1]] * 4, 9, seed=0)}) == 4
+    with pytest.raises(ValueError, match="seed: 2 given; give one per prompt, 4"):
+        generate(model, prompts, 9, seed=[1, 2])
+
+
+def test_a_stream_gives_each_token_when_it_is_chosen():
+    """Catches: tokens that are held back; a mode that stays changed when the reader leaves."""
+    model, prompts = tiny_lm(), [ids(3).tolist(), ids(5, seed=1).tolist()]
+    whole = generate(model, prompts, 6, temperature=0.0)
+    stop = whole[0][2]
+    length = whole[0].index(stop) + 1
+    steps = list(stream(model, prompts, 6, temperature=0.0, stop_tokens=[stop]))
+    assert [step[0] for step in steps[:length]] == whole[0][:length]
+    assert all(step[0] is None for step in steps[length:])
+    calls = []
+    model.stack.register_forward_hook(lambda *call: calls.append(1))
+    model.train()
+    first = stream(model, prompts, 6, temperature=0.0)
+    assert next(first) == [whole[0][0], whole[1][0]] and len(calls) == 1
+    first.close()
+    assert model.training
+
+
+@few
+@given(prefill=st.integers(1, 9), shape=st.sampled_from(SHAPES))
+def test_prompts_read_in_pieces_are_continued_the_same(prefill, shape):
+    """Unequal prompts, so that padding falls into the first pieces.
+
+    Catches: a piece that cannot see the earlier ones; a row whose first piece is all padding.
+    """
+    model, prompts = tiny_lm(**shape), [ids(n, seed=n).tolist() for n in (2, 8, 5)]
+    want = generate(model, prompts, 6, temperature=0.0)
+    assert generate(model, prompts, 6, temperature=0.0, prefill=prefill) == want
+
+
+PAIRS = [{}, dict(norm_position="post", position="sinusoidal"), dict(position="rope", n_kv_heads=2)]
+
+
+@pytest.mark.parametrize("shape", PAIRS, ids=str)
+def test_an_encoder_decoder_writes_what_it_would_without_a_cache(shape):
+    """Unequal sources and prompts, row by row against whole passes.
+
+    Catches: a source whose padding is read; keys of the source taken from another row or block.
+    """
+    model = loud(EncoderDecoder(tiny(**shape, n_decoder_layers=3))).eval()
+    sources = [ids(n, seed=n).tolist() for n in (4, 9, 1)]
+    prompts = [ids(n, seed=10 + n).tolist() for n in (1, 3, 2)]
+    got = generate(model, prompts, 8, sources=sources, temperature=0.0)
+    for source, prompt, row in zip(sources, prompts, got, strict=True):
+        tokens = list(prompt)
+        for _ in range(8):
+            with torch.no_grad():
+                logits = model(torch.tensor([tokens]), torch.tensor([source]))
+            tokens.append(int(logits[0, -1].argmax()))
+        assert row == tokens[len(prompt) :]
+
+
+def test_a_source_is_computed_once():
+    """Catches: keys and values of the source computed again at every step."""
+    model = loud(EncoderDecoder(tiny())).eval()
+    calls = {"encoder": 0, "source": 0}
+    reader = model.decoder.blocks[0].cross.sublayer
+    right = reader.keys_and_values
+
+    def count(source):
+        calls["source"] += 1
+        return right(source)
+
+    reader.keys_and_values = count
+    model.encoder.register_forward_hook(lambda *call: calls.update(encoder=calls["encoder"] + 1))
+    generate(model, [[1], [1]], 8, sources=[[3, 4, 5], [6, 7]], temperature=0.0)
+    assert calls == {"encoder": 1, "source": 1}
+
+
+def test_sources_that_do_not_fit_are_refused():
+    """Catches: a source that is ignored; one that is missing."""
+    pair, alone = loud(EncoderDecoder(tiny())), tiny_lm()
+    for model, sources, named in (
+        (alone, [[1]], "sources are for an EncoderDecoder"),
+        (pair, None, "sources: none given; give one per prompt, 1"),
+        (pair, [[1], [2]], "sources: 2 given; give one per prompt, 1"),
+        (pair, [[]], "source 0 is empty"),
+        (pair, [[50]], "source 0 has token id 50"),
+    ):
+        with pytest.raises(ValueError) as caught:
+            generate(model, [[1]], 3, sources=sources)
+        one_line(caught.value, named)

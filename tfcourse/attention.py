@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from tfcourse.config import ModelConfig
 
 Rotation = Callable[[Tensor], Tensor]
-KeysAndValues = tuple[Float[Tensor, "B K S k"], Float[Tensor, "B K S k"]]
+KeysAndValues = tuple[Float[Tensor, "B K M k"], Float[Tensor, "B K M k"]]
 
 
 @runtime_checkable
@@ -58,7 +58,7 @@ class MultiHeadAttention(nn.Module):
         mask: Bool[Tensor, "#B #H #L S"] | None = None,
         rotate: Rotation | None = None,
         cache: LayerCache | None = None,
-        source: Float[Tensor, "B S d"] | KeysAndValues | None = None,
+        source: Float[Tensor, "B M d"] | KeysAndValues | None = None,
     ) -> Float[Tensor, "B L d"]:
         """Return what each position gathered.
 
@@ -95,7 +95,7 @@ class MultiHeadAttention(nn.Module):
         mask: Bool[Tensor, "#B #H #L S"] | None = None,
         rotate: Rotation | None = None,
         cache: LayerCache | None = None,
-        source: Float[Tensor, "B S d"] | KeysAndValues | None = None,
+        source: Float[Tensor, "B M d"] | KeysAndValues | None = None,
     ) -> tuple[Float[Tensor, "B L d"], Float[Tensor, "B H L S"]]:
         """Compute the same output step by step, and return the attention weights with it.
 
@@ -116,7 +116,7 @@ class MultiHeadAttention(nn.Module):
         mixed = weights @ v
         return self.out(rearrange(mixed, "b h l k -> b l (h k)")), weights
 
-    def keys_and_values(self, source: Float[Tensor, "B S d"]) -> KeysAndValues:
+    def keys_and_values(self, source: Float[Tensor, "B M d"]) -> KeysAndValues:
         """Project a source, so that it can be read many times."""
         n_q = self.widths[0]
         bias = self.qkv.bias[n_q:] if self.qkv.bias is not None else None

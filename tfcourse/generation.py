@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 import torch
-from jaxtyping import Float
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from tfcourse.architectures import DecoderLM
+from tfcourse.architectures import DecoderLM, EncoderDecoder
 from tfcourse.config import ModelConfig
+from tfcourse.stacks import Stack
 
 
 class KVCache:
@@ -59,26 +62,48 @@ class LayerView:
         return all_keys[:, :, :end], all_values[:, :, :end]
 
 
-@torch.inference_mode()
 def generate(
-    model: DecoderLM,
+    model: DecoderLM | EncoderDecoder,
+    prompts: Sequence[Sequence[int]],
+    max_new_tokens: int,
+    **options: Any,
+) -> list[list[int]]:
+    """Continue each prompt; return the new tokens alone. The options are those of `stream`."""
+    new_tokens: list[list[int]] = [[] for _ in prompts]
+    for step in stream(model, prompts, max_new_tokens, **options):
+        for row, token in enumerate(step):
+            if token is not None:
+                new_tokens[row].append(token)
+    return new_tokens
+
+
+@torch.inference_mode()
+def stream(
+    model: DecoderLM | EncoderDecoder,
     prompts: Sequence[Sequence[int]],
     max_new_tokens: int,
     *,
+    sources: Sequence[Sequence[int]] | None = None,
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
     stop_tokens: Collection[int] = (),
-    seed: int | None = None,
-) -> list[list[int]]:
-    """Continue each prompt; return the new tokens alone.
+    seed: int | Sequence[int] | None = None,
+    prefill: int | None = None,
+) -> Iterator[list[int | None]]:
+    """Continue each prompt; yield each step's new token of every row, None where a row has ended.
 
-    Prompts are lists without padding and may differ in length; at temperature 0 each row comes out
-    as it would alone. (At others, one generator draws for all rows.) A row ends after a stop token,
-    which is kept, or after `max_new_tokens`. Temperature 0 takes the likeliest token;
-    `top_k` and `top_p` cut the distribution before the draw (see `next_token_probabilities`).
+    Prompts are lists without padding and may differ in length; each row comes out as it would
+    alone with its seed. A row ends after a stop token, which is kept, or after `max_new_tokens`.
 
     What is written is not read again by earlier positions, also where `causal` is False.
+
+    Args:
+        sources: what an encoder–decoder reads, one list of tokens per prompt.
+        temperature: 0 takes the likeliest token; `top_k` and `top_p` cut the distribution before
+            the draw (see `next_token_probabilities`).
+        seed: one per row; from a single one, row i gets seed + i.
+        prefill: read the prompts this many tokens at a time, to bound the memory that takes.
 
     Raises:
         TypeError: prompts in a tensor, or one prompt that is no list.
@@ -87,41 +112,67 @@ def generate(
     """
     _check_request(model, prompts, max_new_tokens)
     _check_sampling(temperature, top_k, top_p)
+    if prefill is not None and prefill < 1:
+        raise ValueError(f"prefill={prefill} reads nothing; use 1 or more, or None for all at once")
     device, dtype = model.head.weight.device, model.head.weight.dtype
-    lengths = [len(prompt) for prompt in prompts]
-    longest = max(lengths)
-    # Padding on the left lets every row's next token come from the last column.
-    rows = [[0] * (longest - len(prompt)) + [int(t) for t in prompt] for prompt in prompts]
-    tokens = torch.tensor(rows, device=device)
+    tokens, real = pad_left(prompts, device)
+    longest = tokens.shape[1]
     mask = None
-    if min(lengths) < longest:
-        pads = longest - torch.tensor(lengths, device=device)
-        columns = torch.arange(longest + max_new_tokens, device=device)
-        mask = columns >= pads.unsqueeze(1)  # [B, longest + max_new_tokens]
-
-    generator = torch.Generator(device=device)
-    generator.seed() if seed is None else generator.manual_seed(seed)
-    cache = KVCache(model.config, len(rows), longest + max_new_tokens, device, dtype)
+    if not real.all():  # what is written after the prompts is real, too
+        mask = F.pad(real, (0, max_new_tokens), value=True)  # [B, longest + max_new_tokens]
+    generators = _generators(seed, len(prompts), device)
     stop = frozenset(stop_tokens)
-    new_tokens: list[list[int]] = [[] for _ in rows]
-    running = set(range(len(rows)))
+    running = set(range(len(prompts)))
     was_training = model.training
     model.eval()
     try:
+        stack, context = _reader(model, sources, len(prompts), device)
+        cache = KVCache(stack.config, len(prompts), longest + max_new_tokens, device, dtype)
+        chunks = list(tokens.split(prefill or longest, dim=1))
         for _ in range(max_new_tokens):
-            seen = mask[:, : cache.length + tokens.shape[1]] if mask is not None else None
-            last = model.stack(tokens, seen, cache)[:, -1]
-            tokens = _choose(model.head(last), temperature, top_k, top_p, generator)
-            for row, token in enumerate(tokens.flatten().tolist()):
-                if row in running:
-                    new_tokens[row].append(token)
-                    if token in stop:
-                        running.discard(row)
+            for chunk in chunks:
+                seen = mask[:, : cache.length + chunk.shape[1]] if mask is not None else None
+                hidden = stack(chunk, seen, cache, **context)
+            chosen = _choose(model.head(hidden[:, -1]), temperature, top_k, top_p, generators)
+            chunks = [chosen]
+            step = [t if i in running else None for i, t in enumerate(chosen.flatten().tolist())]
+            running -= {i for i in running if step[i] in stop}
+            yield step
             if not running:
                 break
     finally:
         model.train(was_training)
-    return new_tokens
+
+
+def pad_left(
+    rows: Sequence[Sequence[int]], device: torch.device
+) -> tuple[Int[Tensor, "B L"], Bool[Tensor, "B L"]]:
+    """Arrange rows so that all end in the last column; also say which tokens are real."""
+    longest = max(map(len, rows))
+    padded = [[0] * (longest - len(row)) + [int(token) for token in row] for row in rows]
+    lengths = torch.tensor([len(row) for row in rows], device=device)
+    columns = torch.arange(longest, device=device)
+    return torch.tensor(padded, device=device), columns >= longest - lengths.unsqueeze(1)
+
+
+def _reader(
+    model: DecoderLM | EncoderDecoder,
+    sources: Sequence[Sequence[int]] | None,
+    n_rows: int,
+    device: torch.device,
+) -> tuple[Stack, dict[str, Any]]:
+    """Return the stack that writes, and what it reads beside its own tokens."""
+    if isinstance(model, DecoderLM):
+        if sources is not None:
+            raise ValueError("sources are for an EncoderDecoder; a DecoderLM has its prompts alone")
+        return model.stack, {}
+    if sources is None or len(sources) != n_rows:
+        given = "none" if sources is None else len(sources)
+        raise ValueError(f"sources: {given} given; give one per prompt, {n_rows}")
+    _check_tokens("source", sources, model.config.vocab_size)
+    tokens, real = pad_left(sources, device)
+    encoded = model.decoder.read(model.encode(tokens, real))
+    return model.decoder, {"source": encoded, "source_mask": real}
 
 
 def next_token_probabilities(
@@ -160,17 +211,32 @@ def next_token_probabilities(
     return probabilities
 
 
+def _generators(
+    seed: int | Sequence[int] | None, n_rows: int, device: torch.device
+) -> list[torch.Generator]:
+    if seed is not None and not isinstance(seed, int) and len(seed) != n_rows:
+        raise ValueError(f"seed: {len(seed)} given; give one per prompt, {n_rows}")
+    generators = [torch.Generator(device=device) for _ in range(n_rows)]
+    for i, generator in enumerate(generators):
+        if seed is None:
+            generator.seed()
+        else:
+            generator.manual_seed(seed + i if isinstance(seed, int) else seed[i])
+    return generators
+
+
 def _choose(
     logits: Tensor,
     temperature: float,
     top_k: int | None,
     top_p: float | None,
-    generator: torch.Generator,
-) -> Tensor:
+    generators: list[torch.Generator],
+) -> Int[Tensor, "B 1"]:
     if temperature == 0:
         return logits.argmax(dim=-1, keepdim=True)
     probabilities = next_token_probabilities(logits, temperature, top_k, top_p)
-    return torch.multinomial(probabilities, 1, generator=generator)
+    rows = zip(probabilities, generators, strict=True)
+    return torch.stack([torch.multinomial(p, 1, generator=generator) for p, generator in rows])
 
 
 def _check_sampling(temperature: float, top_k: int | None, top_p: float | None) -> None:
@@ -182,7 +248,9 @@ def _check_sampling(temperature: float, top_k: int | None, top_p: float | None) 
         raise ValueError(f"top_p={top_p} is outside (0, 1]; use 1 or None for all tokens")
 
 
-def _check_request(model: DecoderLM, prompts: Sequence[Sequence[int]], max_new_tokens: int) -> None:
+def _check_request(
+    model: DecoderLM | EncoderDecoder, prompts: Sequence[Sequence[int]], max_new_tokens: int
+) -> None:
     if isinstance(prompts, Tensor):
         raise TypeError(
             "prompts is a tensor, in which padding looks like tokens; give lists of token ids, "
@@ -192,17 +260,9 @@ def _check_request(model: DecoderLM, prompts: Sequence[Sequence[int]], max_new_t
         raise ValueError("prompts is empty; give at least one list of token ids")
     if max_new_tokens < 0:
         raise ValueError(f"max_new_tokens={max_new_tokens} is negative; use 0 or more")
-    vocab_size, max_len = model.config.vocab_size, model.config.max_len
+    _check_tokens("prompt", prompts, model.config.vocab_size)
+    max_len = model.config.max_len
     for i, prompt in enumerate(prompts):
-        if isinstance(prompt, int):
-            raise TypeError(f"prompt {i} is a number; give lists of token ids: [[1, 2, 3]]")
-        if len(prompt) == 0:
-            raise ValueError(f"prompt {i} is empty; begin it with the BOS token")
-        for token in prompt:
-            if not 0 <= int(token) < vocab_size:
-                raise ValueError(
-                    f"prompt {i} has token id {int(token)}; ids run from 0 to {vocab_size - 1}"
-                )
         if len(prompt) + max_new_tokens > max_len:
             raise ValueError(
                 f"prompt {i} of {len(prompt)} tokens and max_new_tokens={max_new_tokens} exceed "
@@ -213,3 +273,16 @@ def _check_request(model: DecoderLM, prompts: Sequence[Sequence[int]], max_new_t
                     else "shorten the prompt"
                 )
             )
+
+
+def _check_tokens(what: str, rows: Sequence[Sequence[int]], vocab_size: int) -> None:
+    for i, row in enumerate(rows):
+        if isinstance(row, int):
+            raise TypeError(f"{what} {i} is a number; give lists of token ids: [[1, 2, 3]]")
+        if len(row) == 0:
+            raise ValueError(f"{what} {i} is empty; begin it with the BOS token")
+        for token in row:
+            if not 0 <= int(token) < vocab_size:
+                raise ValueError(
+                    f"{what} {i} has token id {int(token)}; ids run from 0 to {vocab_size - 1}"
+                )
