@@ -63,7 +63,7 @@ FORCE:
 .venv/.torch-$(TORCH): $(PINS)
 ifeq ($(TORCH),cpu)
 	$(BIN)/pip install -qq -c $(PINS) uv
-	$(BIN)/uv pip install -qq --python $(BIN)/python --torch-backend=cpu torch==$(TORCH_VERSION)
+	$(BIN)/uv pip install -q --python $(BIN)/python --torch-backend=cpu torch==$(TORCH_VERSION)
 endif
 	@touch $@
 

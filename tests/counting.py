@@ -11,11 +11,11 @@ from torch import nn
 
 from tfcourse.architectures import DecoderLM
 from tfcourse.config import TrainConfig
-from tfcourse.data.batching import Batch, DataSet, pad_rows
+from tfcourse.data.batching import Batch, TokenData, pad_rows
 from tfcourse.data.tokenizers import WordTokenizer
 
 
-class Counting(DataSet):
+class Counting(TokenData):
     """Rows that count upwards from a random number, of unequal length: 7 8 9 10.
 
     What follows is certain, so that a model that learned the task can be told by what it writes.

@@ -145,6 +145,42 @@ def test_a_mailbox_run_goes_on_with_the_data_that_it_began_with(capsys, tmp_path
     assert (status, err) == (0, "") and "262 different tokens" in out
 
 
+TASKS = {
+    "masked": ("words right", "token", []),
+    "digits": ("accuracy", "image", ["--patch-size", 4]),
+    "dates": ("exact match", "token", []),
+}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_trains_resumes_and_says_its_score(capsys, tmp_path, task):
+    """Catches: a task that the command knows and cannot run; a resume with other data."""
+    name, unit, more = TASKS[task]
+    command = ["train", task, "--out", tmp_path / "run"]
+    small = ["--d-model", 16, "--n-layers", 1, "--n-heads", 2, "--n-held-out", 20, *more]
+    status, out, err = call(
+        capsys, *command, *small, "--steps", 2, "--warmup", 1, "--batch-size", 4
+    )
+    assert (status, err) == (0, "")
+    line = rf"held-out loss \d+\.\d{{3}}  {name} \d+\.\d %  \(nats per {unit}, .*M {unit}s, \d+ s\)"
+    assert re.fullmatch(line, out.splitlines()[-1]), out
+    status, again, err = call(capsys, *command, "--resume")
+    assert (status, err) == (0, "") and again.splitlines()[0] == out.splitlines()[0]
+    status, _, err = call(capsys, "sample", "--checkpoint", tmp_path / "run")
+    assert status == 1 and "give a DecoderLM" in err and err.count("\n") == 1
+
+
+def test_a_flag_without_effect_is_no_flag(capsys, tmp_path):
+    """Catches: `--causal` for an encoder, accepted and ignored."""
+    for task, flag in (
+        ("masked", "--causal"),
+        ("digits", "--position"),
+        ("emails", "--patch-size"),
+    ):
+        status, _, err = call(capsys, "train", task, "--out", tmp_path / "new", flag, 1)
+        assert status == 2 and flag in err and err.count("\n") == 1
+
+
 def test_sampling_repeats_with_its_seed(capsys, run_folder):
     """Catches: a seed that is not handed on; more or fewer texts than asked for."""
     sample = ["sample", "--checkpoint", run_folder, "--max-new-tokens", 12, "--n", 3]
@@ -190,15 +226,16 @@ def test_every_flag_has_a_line_of_meaning_and_its_default():
             assert action.required or has_default or action.dest == "config", action.option_strings
 
 
+@pytest.mark.parametrize("task", cli.TASKS)
 @pytest.mark.parametrize(("section", "config"), [("model", ModelConfig), ("train", TrainConfig)])
-def test_the_help_shows_the_value_that_a_run_without_flags_takes(capsys, section, config):
+def test_the_help_shows_the_value_that_a_run_without_flags_takes(capsys, section, config, task):
     """Catches: the field's own default shown where the preset has another."""
-    status, out, _ = call(capsys, "train", "emails", "--help")
+    status, out, _ = call(capsys, "train", task, "--help")
     text = " ".join(out.split())
     assert status == 0
     for field in fields(config):
-        value = PRESETS["tiny"][section].get(field.name, field.default)
-        if field.name in cli.FROM_DATA or value is None:
+        value = PRESETS[cli.TASKS[task].preset][section].get(field.name, field.default)
+        if field.name in cli.FROM_DATA | cli.TASKS[task].without or value is None:
             continue
         flag = "--" + field.name.replace("_", "-")
         entry = re.split(rf" {flag}[ ,]", text)[-1]

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, Literal, NoReturn, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, NoReturn, get_args, get_origin, get_type_hints
 
 from tfcourse import __version__
 from tfcourse.config import ModelConfig, TrainConfig
@@ -25,11 +25,50 @@ examples:
 
 exit status: 0 done, 1 could not, 2 asked wrongly, 130 interrupted
 """
-DATA = {"data_seed": 0, "n_held_out": 2000, "vocab_size": 4096, "max_len": 256}
+DATA = {"data_seed": 0, "vocab_size": 4096, "max_len": 256}
 """What decides the data, where neither a flag nor the checkpoint does."""
 
-FROM_DATA = ("vocab_size", "max_len")
-"""Fields of the model that the data set decides."""
+FROM_DATA = {
+    *("vocab_size", "max_len", "n_classes", "n_token_types", "cross_attention"),
+    *("image_height", "image_width", "image_channels"),
+}
+"""Fields of the model that the task decides, whatever it is."""
+
+
+class Task(NamedTuple):
+    """What can be trained: on which data, and with which settings where none are given."""
+
+    meaning: str
+    preset: str = "tiny"
+    n_held_out: int = 2000
+    without: frozenset[str] = frozenset({"patch_size", "pooling", "n_decoder_layers"})
+    """Fields of the model that have no effect here, and therefore no flag."""
+
+
+TASKS = {
+    "emails": Task("generated emails with an exactly known entropy"),
+    "masked": Task(
+        "the same emails, some words to be filled in by an encoder",
+        "masked",
+        without=frozenset({"patch_size", "pooling", "n_decoder_layers", "causal"}),
+    ),
+    "digits": Task(
+        "handwritten digits, told apart by a vision transformer",
+        "digits",
+        360,
+        frozenset(
+            {"n_decoder_layers", "causal", "position", "rope_theta", "tie_embeddings"}
+            | {"embedding_scale", "residual_decay"}
+        ),
+    ),
+    "dates": Task(
+        "dates in 33 locales, turned into ISO 8601 by an encoder-decoder",
+        "dates",
+        1000,
+        frozenset({"patch_size", "pooling", "causal"}),
+    ),
+    "mailbox": Task("your own mail; nothing leaves this machine"),
+}
 
 
 class Parser(argparse.ArgumentParser):
@@ -100,15 +139,18 @@ def make_parser() -> Parser:
     train = commands.add_parser("train", help="train a model").add_subparsers(
         title="data sets", required=True, metavar="DATA"
     )
-    emails = train.add_parser("emails", help="generated emails with an exactly known entropy")
-    add_data_flag(emails, "n_held_out", "held-out emails")
-    mailbox = train.add_parser("mailbox", help="your own mail; nothing leaves this machine")
-    mailbox.add_argument("path", type=Path, metavar="PATH", help="an mbox file or a maildir")
-    add_data_flag(mailbox, "vocab_size", "number of different tokens")
-    add_data_flag(mailbox, "max_len", "longest row, tokens")
-    for name, command in (("emails", emails), ("mailbox", mailbox)):
+    for name, task in TASKS.items():
+        command = train.add_parser(name, help=task.meaning)
         command.set_defaults(run=run_train, data=name)
-        add_data_flag(command, "data_seed", "seed of the data")
+        if name == "mailbox":
+            command.add_argument(
+                "path", type=Path, metavar="PATH", help="an mbox file or a maildir"
+            )
+            add_data_flag(command, "vocab_size", "number of different tokens", DATA["vocab_size"])
+            add_data_flag(command, "max_len", "longest row, tokens", DATA["max_len"])
+        else:
+            add_data_flag(command, "n_held_out", "rows held out of training", task.n_held_out)
+        add_data_flag(command, "data_seed", "seed of the data", DATA["data_seed"])
         command.add_argument(
             "--out", type=Path, required=True, metavar="DIR", help="folder of the run's files"
         )
@@ -116,7 +158,7 @@ def make_parser() -> Parser:
         command.add_argument(
             "--preset",
             choices=list(PRESETS),
-            help="tiny for a CPU, base for a GPU; gives the values in brackets [tiny]",
+            help=f"other values than those in brackets; base is for a GPU [{task.preset}]",
         )
         command.add_argument(
             "--config",
@@ -124,8 +166,10 @@ def make_parser() -> Parser:
             metavar="FILE",
             help="a TOML file with sections [model] and [train]; flags win over it",
         )
-        for section, config in (("model", ModelConfig), ("train", TrainConfig)):
-            add_flags(command.add_argument_group(section), config, PRESETS["tiny"][section])
+        preset = PRESETS[task.preset]
+        for section, names in allowed_fields(name).items():
+            config = SECTIONS[section]
+            add_flags(command.add_argument_group(section), config, names, preset[section])
 
     sample = commands.add_parser("sample", help="write text with a trained model")
     sample.set_defaults(run=run_sample)
@@ -148,7 +192,19 @@ def make_parser() -> Parser:
     return parser
 
 
-def add_data_flag(command: Parser, name: str, meaning: str) -> None:
+SECTIONS = {"model": ModelConfig, "train": TrainConfig}
+
+
+def allowed_fields(task: str) -> dict[str, list[str]]:
+    """Return the fields of each section that a command line or a file may set."""
+    hidden = FROM_DATA | TASKS[task].without
+    return {
+        section: [f.name for f in fields(config) if config is TrainConfig or f.name not in hidden]
+        for section, config in SECTIONS.items()
+    }
+
+
+def add_data_flag(command: Parser, name: str, meaning: str, default: int) -> None:
     """Add a flag that decides what data there is."""
     command.add_argument(
         "--" + name.replace("_", "-"),
@@ -156,15 +212,15 @@ def add_data_flag(command: Parser, name: str, meaning: str) -> None:
         type=int,
         default=argparse.SUPPRESS,
         metavar="N",
-        help=f"{meaning} [{DATA[name]}]",
+        help=f"{meaning} [{default}]",
     )
 
 
-def add_flags(group: Any, config: type, preset: dict[str, Any]) -> None:
+def add_flags(group: Any, config: type, names: list[str], preset: dict[str, Any]) -> None:
     """Add one flag per field; its help is the field's meaning and its default."""
     hints = get_type_hints(config, include_extras=True)
     for field in fields(config):
-        if config is ModelConfig and field.name in FROM_DATA:
+        if field.name not in names:
             continue
         kind, meaning = get_args(hints[field.name])
         default = preset.get(field.name, field.default)
@@ -187,10 +243,10 @@ def settings(args: argparse.Namespace, saved: dict[str, Any]) -> dict[str, dict[
     """Return the values of both configurations: flags over file over checkpoint over preset."""
     if saved and args.preset:
         raise ValueError("--preset is for a new run; --resume takes the checkpoint's settings")
-    file = read_config_file(args.config) if args.config else {}
-    preset = PRESETS[args.preset or "tiny"]
+    file = read_config_file(args.config, allowed_fields(args.data)) if args.config else {}
+    preset = PRESETS[args.preset or TASKS[args.data].preset]
     result = {}
-    for section, config in (("model", ModelConfig), ("train", TrainConfig)):
+    for section, config in SECTIONS.items():
         base = saved.get(f"{section}_config", preset[section])
         result[section] = base | file.get(section, {}) | given(args, config.__name__)
     return result
@@ -202,16 +258,12 @@ def given(args: argparse.Namespace, group: str) -> dict[str, Any]:
     return {k.removeprefix(prefix): v for k, v in vars(args).items() if k.startswith(prefix)}
 
 
-def read_config_file(path: Path) -> dict[str, dict[str, Any]]:
+def read_config_file(path: Path, allowed: dict[str, list[str]]) -> dict[str, dict[str, Any]]:
     """Read a TOML file with the sections [model] and [train]."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is no TOML file: {error}") from None
-    allowed = {
-        "model": {f.name for f in fields(ModelConfig)} - set(FROM_DATA),
-        "train": {f.name for f in fields(TrainConfig)},
-    }
     for section, values in content.items():
         if section not in allowed or not isinstance(values, dict):
             raise ValueError(
@@ -230,7 +282,6 @@ def run_train(args: argparse.Namespace) -> None:
     """Train, and print how it went."""
     import torch
 
-    from tfcourse.architectures import DecoderLM
     from tfcourse.checkpoints import load_checkpoint
     from tfcourse.runs import RunFiles
     from tfcourse.training import train
@@ -240,17 +291,17 @@ def run_train(args: argparse.Namespace) -> None:
     values = settings(args, saved)
     try:
         train_config = TrainConfig(**values["train"])
-        ModelConfig(**values["model"] | dict.fromkeys(FROM_DATA, 1))
+        ModelConfig(**values["model"] | {"vocab_size": 1, "patch_size": 0})
     except TypeError as error:
         raise ValueError(str(error)) from None
     if not args.resume:
         RunFiles(args.out).check_unused()
-    data = make_data(args, saved)
-    values["model"] |= {"vocab_size": data.vocab_size, "max_len": data.max_len}
-    model_config = ModelConfig(**values["model"])
+    architecture, data = make_task(args, saved)
     torch.manual_seed(train_config.seed)
-    model = DecoderLM(model_config)
-    print(f"{model.n_params():,} parameters, {data.vocab_size:,} different tokens")
+    model = architecture(ModelConfig(**values["model"] | data.model_fields()))
+    tokens = model.config.vocab_size
+    words = f", {tokens:,} different tokens" if tokens else ""
+    print(f"{architecture.__name__}: {model.n_params():,} parameters{words}")
     history = train(
         model, data, train_config, args.out, resume=args.resume, progress=sys.stderr.isatty()
     )
@@ -260,25 +311,39 @@ def run_train(args: argparse.Namespace) -> None:
     print(history.summary())
 
 
-def make_data(args: argparse.Namespace, saved: dict[str, Any]) -> Any:
-    """Build the data set that the command names, from flags over checkpoint over defaults."""
-    from tfcourse.data.batching import EmailData, TextData
+def make_task(args: argparse.Namespace, saved: dict[str, Any]) -> tuple[Any, Any]:
+    """Return the architecture and the data that the command names.
+
+    What decides the data comes from flags over checkpoint over defaults.
+    """
+    from tfcourse.architectures import DecoderLM, Encoder, EncoderDecoder, VisionTransformer
+    from tfcourse.data.batching import EmailData, MaskedEmailData, TextData
+    from tfcourse.data.dates import DateData
+    from tfcourse.data.digits import DigitData
     from tfcourse.data.mailbox import read_mailbox
     from tfcourse.data.tokenizers import tokenizer_from_dict, train_bpe
 
-    values = dict(DATA)
+    values = DATA | {"n_held_out": TASKS[args.data].n_held_out}
     if "data" in saved:
         values["data_seed"] = saved["data"]["seed"]
         values["n_held_out"] = saved["data"]["n_held_out"]
-        values["max_len"] = saved["data"]["max_len"]
-        values["vocab_size"] = tokenizer_from_dict(saved["data"]["tokenizer"]).vocab_size
+        if args.data == "mailbox":
+            values["max_len"] = saved["data"]["max_len"]
+            values["vocab_size"] = tokenizer_from_dict(saved["data"]["tokenizer"]).vocab_size
     values |= given(args, "data")
-    if args.data == "emails":
-        return EmailData(values["data_seed"], values["n_held_out"])
+    generated = {
+        "emails": (DecoderLM, EmailData),
+        "masked": (Encoder, MaskedEmailData),
+        "digits": (VisionTransformer, DigitData),
+        "dates": (EncoderDecoder, DateData),
+    }
+    if args.data in generated:
+        architecture, data = generated[args.data]
+        return architecture, data(values["data_seed"], values["n_held_out"])
     texts, report = read_mailbox(args.path)
     print(report)
     tokenizer = train_bpe(texts, values["vocab_size"])
-    return TextData(texts, tokenizer, values["max_len"], values["data_seed"])
+    return DecoderLM, TextData(texts, tokenizer, values["max_len"], values["data_seed"])
 
 
 def run_sample(args: argparse.Namespace) -> None:

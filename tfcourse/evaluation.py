@@ -16,12 +16,17 @@ from tfcourse.losses import IGNORE
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A held-out loss in nats per token, and the floor of the same tokens where it is known."""
+    """A held-out loss in nats per token, and the floor of the same tokens where it is known.
+
+    `score` is a share that the data set measures in its own way, with its name.
+    """
 
     loss: float
     n_tokens: int
     floor: float | None = None
     standard_error: float | None = None  # of `above_floor`
+    score: tuple[str, float] | None = None
+    unit: str = "token"
 
     @property
     def above_floor(self) -> float | None:
@@ -29,12 +34,13 @@ class Evaluation:
         return None if self.floor is None else self.loss - self.floor
 
     def __str__(self) -> str:
-        if self.floor is None:
-            return f"held-out loss {self.loss:.3f}"
-        return (
-            f"held-out loss {self.loss:.3f}  entropy floor {self.floor:.3f}  "
-            f"above floor {self.above_floor:.3f}"
-        )
+        parts = [f"held-out loss {self.loss:.3f}"]
+        if self.floor is not None:
+            parts += [f"entropy floor {self.floor:.3f}", f"above floor {self.above_floor:.3f}"]
+        if self.score is not None:
+            name, share = self.score
+            parts.append(f"{name} {100 * share:.1f} %")
+        return "  ".join(parts)
 
 
 @torch.no_grad()
@@ -65,14 +71,15 @@ def entropy_floor(data: DataSet) -> float | None:
 
 
 def evaluate(model: Model, data: DataSet, batch_size: int = 64) -> Evaluation:
-    """Score the held-out rows and compare with the floor of the same rows."""
+    """Score the held-out rows; compare with the floor of the same rows where it is known."""
     nll, counts = held_out_nll(model, data, batch_size)
     n_tokens = int(counts.sum())
     loss = float(nll.sum() / n_tokens)
+    score = data.score(model)
     if data.floor is None:
-        return Evaluation(loss, n_tokens)
+        return Evaluation(loss, n_tokens, score=score, unit=data.unit)
     difference, error = mean_difference(nll, data.floor.double(), counts)
-    return Evaluation(loss, n_tokens, floor=loss - difference, standard_error=error)
+    return Evaluation(loss, n_tokens, loss - difference, error, score, data.unit)
 
 
 def mean_difference(

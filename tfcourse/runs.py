@@ -37,8 +37,9 @@ class History:
 
     def summary(self) -> str:
         """Say in one line how the run ended."""
+        unit = self.evaluation.unit if self.evaluation is not None else "token"
         return (
-            f"{self.evaluation}  (nats per token, {self.n_tokens / 1e6:.1f}M tokens, "
+            f"{self.evaluation}  (nats per {unit}, {self.n_tokens / 1e6:.1f}M {unit}s, "
             f"{self.seconds:.0f} s)"
         )
 

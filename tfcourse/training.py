@@ -48,7 +48,7 @@ def train(
     """
     if resume and out_dir is None:
         raise ValueError("resume=True needs out_dir, the folder that holds the checkpoint")
-    _check_fit(model, data)
+    data.check_fit(model.config)
     device = choose_device(config.device)
     precision = choose_precision(config.precision, device)
     model.to(device).train()
@@ -225,22 +225,10 @@ def _due(done: int, every: int, steps: int) -> bool:
     return done == steps or (every > 0 and done % every == 0)
 
 
-def _check_fit(model: Model, data: DataSet) -> None:
-    config = model.config
-    if data.vocab_size > config.vocab_size:
-        raise ValueError(
-            f"the data has {data.vocab_size} different tokens, the model vocab_size="
-            f"{config.vocab_size}; build it with vocab_size={data.vocab_size}"
-        )
-    if data.max_len > config.max_len:
-        raise ValueError(
-            f"rows of the data have up to {data.max_len} tokens, the model max_len="
-            f"{config.max_len}; build it with max_len={data.max_len}"
-        )
-
-
 def _scores(evaluation: Evaluation) -> dict[str, float]:
     scores = {"held_out_loss": evaluation.loss}
+    if evaluation.score is not None:
+        scores["score"] = evaluation.score[1]
     if evaluation.floor is not None and evaluation.standard_error is not None:
         scores |= {"floor": evaluation.floor, "standard_error": evaluation.standard_error}
     return scores

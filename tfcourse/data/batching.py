@@ -18,8 +18,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from tfcourse.config import ModelConfig
 from tfcourse.data.emails import EMAILS
-from tfcourse.data.tokenizers import BOS, EOS, PAD, Tokenizer, WordTokenizer
+from tfcourse.data.tokenizers import BOS, EOS, N_SPECIAL, PAD, Tokenizer, WordTokenizer
 from tfcourse.losses import IGNORE
 
 
@@ -70,17 +71,52 @@ def pad_rows(rows: Sequence[Sequence[int]]) -> Batch:
 class DataSet(ABC):
     """A source of batches that needs no state: a resumed run only has to know its step.
 
-    `max_len` is the longest input row. `floor` is, per held-out row in the order of
+    `unit` is what its targets are counted in. `floor` is, per held-out row in the order of
     `held_out_batches`, −log p of all its targets under the source itself, in nats; None where
     the source is not known.
     """
+
+    unit = "token"
+    floor: Float[Tensor, "n_rows"] | None = None
+
+    def train_batch(self, step: int, batch_size: int) -> Batch:
+        """Return the batch of a step: the same for the same seed, step and batch size."""
+        at_least("step", step, 0)
+        at_least("batch_size", batch_size, 1)
+        return self._train_batch(step, batch_size)
+
+    @abstractmethod
+    def held_out_batches(self, batch_size: int) -> Iterator[Batch]:
+        """Yield all rows kept out of training, always in the same order."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the data in JSON types: what a resumed run must find unchanged."""
+
+    @abstractmethod
+    def model_fields(self) -> dict[str, int]:
+        """Return the fields of a `ModelConfig` that the data decides."""
+
+    @abstractmethod
+    def check_fit(self, config: ModelConfig) -> None:
+        """Raise ValueError for a model that cannot read the data."""
+
+    def score(self, model: Any) -> tuple[str, float] | None:
+        """Return what people ask for beside the loss: its name, and a share between 0 and 1."""
+        return None
+
+    @abstractmethod
+    def _train_batch(self, step: int, batch_size: int) -> Batch: ...
+
+
+class TokenData(DataSet):
+    """Rows of token ids. `max_len` is the longest input row."""
 
     bos_id, eos_id, pad_id = BOS, EOS, PAD
     tokenizer: Tokenizer
     max_len: int
     _seed: int
-    floor: Float[Tensor, "n_rows"] | None = None
-    _held_out: Sequence[Sequence[int]]
+    _held_out: Sequence[Any]
 
     @property
     def vocab_size(self) -> int:
@@ -93,10 +129,7 @@ class DataSet(ABC):
         return self.tokenizer.decode(ids)
 
     def to_dict(self) -> dict[str, Any]:
-        """Describe the data in JSON types: what a resumed run must find unchanged.
-
-        `tokenizers.tokenizer_from_dict` rebuilds the tokenizer from its entry.
-        """
+        """Describe the data; `tokenizers.tokenizer_from_dict` rebuilds the tokenizer."""
         return {
             "tokenizer": self.tokenizer.to_dict(),
             "seed": self._seed,
@@ -111,30 +144,35 @@ class DataSet(ABC):
         rows = [list(row) for row in self._held_out]
         return hashlib.sha256(repr((rows, first)).encode()).hexdigest()
 
-    def train_batch(self, step: int, batch_size: int) -> Batch:
-        """Return the batch of a step: the same for the same seed, step and batch size."""
-        _at_least("step", step, 0)
-        _at_least("batch_size", batch_size, 1)
-        return self._train_batch(step, batch_size)
+    def model_fields(self) -> dict[str, int]:
+        return {"vocab_size": self.vocab_size, "max_len": self.max_len}
+
+    def check_fit(self, config: ModelConfig) -> None:
+        if self.vocab_size > config.vocab_size:
+            raise ValueError(
+                f"the data has {self.vocab_size} different tokens, the model vocab_size="
+                f"{config.vocab_size}; build it with vocab_size={self.vocab_size}"
+            )
+        if self.max_len > config.max_len:
+            raise ValueError(
+                f"rows of the data have up to {self.max_len} tokens, the model max_len="
+                f"{config.max_len}; build it with max_len={self.max_len}"
+            )
 
     def held_out_batches(self, batch_size: int) -> Iterator[Batch]:
-        """Yield all rows kept out of training, always in the same order."""
-        _at_least("batch_size", batch_size, 1)
+        at_least("batch_size", batch_size, 1)
         rows = self._held_out
         return (self._arrange(rows[i : i + batch_size]) for i in range(0, len(rows), batch_size))
 
-    def _arrange(self, rows: Sequence[Sequence[int]]) -> Batch:
+    def _arrange(self, rows: Sequence[Any]) -> Batch:
         return pad_rows(rows)
 
-    @abstractmethod
-    def _train_batch(self, step: int, batch_size: int) -> Batch: ...
 
-
-class EmailData(DataSet):
+class EmailData(TokenData):
     """Fresh emails from the grammar for every step, one whole email per row."""
 
     def __init__(self, seed: int = 0, n_held_out: int = 1000):
-        _at_least("n_held_out", n_held_out, 1)
+        at_least("n_held_out", n_held_out, 1)
         self.tokenizer: WordTokenizer = WordTokenizer(EMAILS.vocabulary)
         self.max_len = 1 + EMAILS.max_words()
         self._seed = seed
@@ -151,7 +189,71 @@ class EmailData(DataSet):
         return [BOS, *self.tokenizer.encode_words(words), EOS]
 
 
-class TextData(DataSet):
+class MaskedEmailData(EmailData):
+    """Emails in which some words are to be filled in, from what stands on both sides.
+
+    A share of 15 % of the tokens is chosen. Of these, 80 % are replaced by a mask, 10 % by a
+    random word, and 10 % stay, so that the model cannot rely on what it sees there.
+
+    Source: Devlin et al. 2018, section 3.1.
+    """
+
+    def __init__(self, seed: int = 0, n_held_out: int = 1000):
+        super().__init__(seed, n_held_out)
+        self.floor = None  # the source's probabilities are those of the next word
+        self.max_len += 1  # nothing is shifted, so EOS is read, too
+        self._held_out = [
+            self._mask(row, random.Random(f"mask {seed} {i}"))
+            for i, row in enumerate(self._held_out)
+        ]
+
+    @property
+    def vocab_size(self) -> int:
+        return self.tokenizer.vocab_size + 1
+
+    @property
+    def mask_id(self) -> int:
+        return self.tokenizer.vocab_size
+
+    def score(self, model: Any) -> tuple[str, float]:
+        """Return the share of chosen words of which the right one is the likeliest."""
+        right = chosen = 0
+        device, was_training = model.head.weight.device, model.training
+        model.eval()
+        with torch.no_grad():
+            for batch in self.held_out_batches(100):
+                there = batch.to(device)
+                guess = model(there.inputs, there.context["padding_mask"]).argmax(dim=-1)
+                right += int((guess == there.targets).sum())
+                chosen += batch.n_targets
+        model.train(was_training)
+        return "words right", right / chosen
+
+    def _train_batch(self, step: int, batch_size: int) -> Batch:
+        rng = random.Random(f"train {self._seed} {step} {batch_size}")
+        rows = [self._row(EMAILS.sample(rng)) for _ in range(batch_size)]
+        return self._arrange([self._mask(row, rng) for row in rows])
+
+    def _mask(self, row: Sequence[int], rng: random.Random) -> tuple[list[int], list[int]]:
+        inputs, targets = list(row), [IGNORE] * len(row)
+        places = range(1, len(row) - 1)  # BOS and EOS are no words
+        for i in rng.sample(places, max(1, round(0.15 * len(places)))):
+            targets[i] = row[i]
+            kind = rng.random()
+            if kind < 0.8:
+                inputs[i] = self.mask_id
+            elif kind < 0.9:
+                inputs[i] = rng.randrange(N_SPECIAL, self.tokenizer.vocab_size)
+        return inputs, targets
+
+    def _arrange(self, rows: Sequence[tuple[list[int], list[int]]]) -> Batch:
+        length = max(len(inputs) for inputs, _ in rows)
+        inputs = torch.tensor([r + [PAD] * (length - len(r)) for r, _ in rows])
+        targets = torch.tensor([t + [IGNORE] * (length - len(t)) for _, t in rows])
+        return Batch(inputs, targets, {"padding_mask": inputs != PAD})
+
+
+class TextData(TokenData):
     """Texts one after the other, each from its beginning to its end, cut into rows of `max_len`.
 
     Every text is used once, however often it occurs. Whole texts are held out, so no row of
@@ -170,7 +272,7 @@ class TextData(DataSet):
         seed: int = 0,
         held_out_share: float = 0.1,
     ):
-        _at_least("max_len", max_len, 1)
+        at_least("max_len", max_len, 1)
         if not 0 < held_out_share < 1:
             raise ValueError(f"held_out_share={held_out_share}; give a number between 0 and 1")
         self.tokenizer, self.max_len, self._seed = tokenizer, max_len, seed
@@ -220,6 +322,6 @@ def _order(seed: int, epoch: int, n: int) -> list[int]:
     return order
 
 
-def _at_least(name: str, value: int, least: int) -> None:
+def at_least(name: str, value: int, least: int) -> None:
     if value < least:
         raise ValueError(f"{name}={value}; give at least {least}")

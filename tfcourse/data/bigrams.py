@@ -10,12 +10,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from tfcourse.data.batching import Batch, DataSet
+from tfcourse.data.batching import Batch, TokenData
 from tfcourse.losses import IGNORE
 
 
 def bigram_nats(
-    data: DataSet, n_texts: int = 20_000, use_position: bool = False
+    data: TokenData, n_texts: int = 20_000, use_position: bool = False
 ) -> Float[Tensor, "n_rows"]:
     """Score the held-out rows by a table that is counted on `n_texts` rows of training data.
 

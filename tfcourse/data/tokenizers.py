@@ -67,6 +67,32 @@ class WordTokenizer:
         return {"kind": "words", "words": self.words}
 
 
+class CharTokenizer:
+    """One id per character of a fixed set."""
+
+    def __init__(self, chars: Iterable[str]):
+        self.chars = sorted(set(chars))
+        self._ids = {char: i for i, char in enumerate(self.chars, N_SPECIAL)}
+        self.vocab_size = N_SPECIAL + len(self.chars)
+
+    def encode(self, text: str) -> list[int]:
+        """Raises ValueError for a character that is not in the set."""
+        try:
+            return [self._ids[char] for char in text]
+        except KeyError as error:
+            raise ValueError(
+                f"unknown character {error.args[0]!r}; use those of the vocabulary "
+                f"({len(self.chars)} characters)"
+            ) from None
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Write the characters; padding, beginning and end leave no trace."""
+        return "".join(self.chars[i - N_SPECIAL] for i in _ordinary(ids, self.vocab_size))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "chars", "chars": self.chars}
+
+
 class BPETokenizer:
     """Byte-pair encoding of the text's UTF-8 bytes: nothing is unknown.
 
@@ -119,9 +145,13 @@ def tokenizer_from_dict(state: dict[str, Any]) -> Tokenizer:
     match state:
         case {"kind": "words", "words": words}:
             return WordTokenizer(words)
+        case {"kind": "chars", "chars": chars}:
+            return CharTokenizer(chars)
         case {"kind": "bpe", "bpe": text}:
             return BPETokenizer(hf.Tokenizer.from_str(text))
-    raise ValueError(f"tokenizer: kind {state.get('kind')!r} is unknown; give 'words' or 'bpe'")
+    raise ValueError(
+        f"tokenizer: kind {state.get('kind')!r} is unknown; give 'words', 'chars' or 'bpe'"
+    )
 
 
 def _ordinary(ids: Iterable[int], vocab_size: int) -> Iterable[int]:
