@@ -18,6 +18,8 @@ from tfcourse import cli
 from tfcourse.checkpoints import load_checkpoint, save_checkpoint
 from tfcourse.config import ModelConfig, TrainConfig
 from tfcourse.presets import PRESETS
+from tfcourse.tasks import FROM_DATA
+from tfcourse.tasks import TASKS as TASKS_
 
 SMALL = ["--n-held-out", "8", "--d-model", "16", "--n-layers", "1", "--n-heads", "2"]
 SMALL += ["--batch-size", "4", "--warmup", "1"]
@@ -226,7 +228,7 @@ def test_every_flag_has_a_line_of_meaning_and_its_default():
             assert action.required or has_default or action.dest == "config", action.option_strings
 
 
-@pytest.mark.parametrize("task", cli.TASKS)
+@pytest.mark.parametrize("task", TASKS_)
 @pytest.mark.parametrize(("section", "config"), [("model", ModelConfig), ("train", TrainConfig)])
 def test_the_help_shows_the_value_that_a_run_without_flags_takes(capsys, section, config, task):
     """Catches: the field's own default shown where the preset has another."""
@@ -234,8 +236,8 @@ def test_the_help_shows_the_value_that_a_run_without_flags_takes(capsys, section
     text = " ".join(out.split())
     assert status == 0
     for field in fields(config):
-        value = PRESETS[cli.TASKS[task].preset][section].get(field.name, field.default)
-        if field.name in cli.FROM_DATA | cli.TASKS[task].without or value is None:
+        value = PRESETS[TASKS_[task].presets[0]][section].get(field.name, field.default)
+        if field.name in FROM_DATA | TASKS_[task].without or value is None:
             continue
         flag = "--" + field.name.replace("_", "-")
         entry = re.split(rf" {flag}[ ,]", text)[-1]
@@ -264,6 +266,13 @@ ASKED_WRONGLY = [
     (["train", "emails"], "--out"),
     (["train", "emails", "--out", "{new}", "--steps", "many"], "--steps"),
     (["train", "emails", "--out", "{new}", "--wings", "2"], "--wings"),
+    (["train", "emails", "--out", "{new}", "--st", "2"], "--st"),
+    (["train", "emails", "--out", ""], "--out"),
+    (["train", "emails", "--out", "{new}", "--seed", "9" * 20], "--seed"),
+    (["train", "emails", "--out", "{new}", "--device", "meta"], "device='meta'"),
+    (["train", "emails", "--out", "{new}", "--preset", "dates"], "--preset"),
+    (["train", "digits", "--out", "{new}", "--patch-size", "0"], "patch_size=0"),
+    (["train", "mailbox", "~nobody-here/x", "--out", "{new}"], "~nobody-here"),
     (["train", "emails", "--out", "{new}", "--norm", "batch"], "--norm"),
     (["train", "emails", "--out", "{new}", "--preset", "huge"], "--preset"),
     (["train", "emails", "--out", "{new}", "--n-heads", "5"], "n_heads=5"),
@@ -297,6 +306,8 @@ WRONG_TYPE = (
     "lr='x'",
 )
 COULD_NOT = [
+    (["sample", "--checkpoint", "{readme}"], "cannot be read"),
+    (["train", "dates", "--out", "{run}", "--resume"], "another task"),
     (["sample", "--checkpoint", "{new}"], "no checkpoint at"),
     (["sample", "--checkpoint", "{text}"], "cannot be read"),
     (["sample", "--checkpoint", "{cut}"], "cannot be read"),
@@ -326,6 +337,8 @@ def test_what_cannot_be_done_is_one_line_and_leaves_nothing(
     Catches: a traceback; a folder made before the check; 1 and 2 exchanged.
     """
     places = {name: tmp_path / name for name in ("new", "text", "cut", "weights", "toml")}
+    places["readme"] = tmp_path / "readme"
+    places["readme"].write_text("Read me\n")
     places["text"].write_text("hello\n" * 99)
     whole = (run_folder / "checkpoint.pt").read_bytes()
     places["cut"].write_bytes(whole[: len(whole) // 3])

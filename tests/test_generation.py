@@ -456,3 +456,29 @@ def test_sources_that_do_not_fit_are_refused():
         with pytest.raises(ValueError) as caught:
             generate(model, [[1]], 3, sources=sources)
         one_line(caught.value, named)
+
+
+def test_a_frozen_part_stays_frozen():
+    """Catches: one mode for all modules, given back to all."""
+    model = tiny_lm(dropout=0.5).train()
+    model.stack.blocks[0].eval()
+    modes = [module.training for module in model.modules()]
+    generate(model, [[1]], 3)
+    assert [module.training for module in model.modules()] == modes
+
+
+def test_a_cache_for_other_rows_is_refused():
+    """Catches: one row of tokens, spread over three."""
+    model = tiny_lm()
+    with pytest.raises(ValueError) as caught:
+        model(ids(1, 4), cache=KVCache(model.config, 3, 8))
+    one_line(caught.value, "3 rows")
+
+
+@pytest.mark.nohook
+@pytest.mark.parametrize("prompts", [[[1.5]], ["12"], "12", [{1, 2}]], ids=str)
+def test_what_is_no_list_of_whole_numbers_is_refused(prompts):
+    """Catches: 1.5 read as 1; characters read as numbers."""
+    with pytest.raises(TypeError) as caught:
+        generate(tiny_lm(), prompts, 3)
+    one_line(caught.value, "prompt")

@@ -260,3 +260,20 @@ def test_targets_of_another_shape_are_refused():
         token_loss(normal(2, 3, 8), head_of(8, 11), targets_of(3, 2, vocab_size=11))
     if type(caught.value) is ValueError:
         one_line(caught.value, "(3, 2)", "(2, 3)")
+
+
+def test_a_second_derivative_is_refused():
+    """Catches: one that takes the first for a constant, and is wrong in silence."""
+    hidden, head = normal(1, 3, 8).requires_grad_(), head_of(8, 11)
+    loss = token_loss(hidden.tanh(), head, targets_of(1, 3, vocab_size=11))
+    with pytest.raises(RuntimeError, match="no second derivative"):
+        torch.autograd.grad(loss, hidden, create_graph=True)
+
+
+@pytest.mark.nohook
+@pytest.mark.parametrize("reduction", ["mena", None])
+def test_an_unknown_reduction_is_refused(reduction):
+    """Catches: a slip that means "mean"."""
+    with pytest.raises(ValueError) as caught:
+        token_loss(normal(1, 3, 8), head_of(8, 11), targets_of(1, 3, vocab_size=11), reduction)
+    one_line(caught.value, "reduction=")

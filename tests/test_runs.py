@@ -237,6 +237,37 @@ def test_a_full_disk_stops_the_run_with_its_last_good_checkpoint(tmp_path, monke
     assert equal_weights(model, whole)
 
 
+@pytest.mark.parametrize("save_every", [1, 0])
+def test_weights_that_an_update_broke_are_neither_saved_nor_scored(tmp_path, save_every):
+    """Loss and gradient are fine, the rate is absurd.
+
+    Catches: a checkpoint of infinite weights in place of a good one; a loss of NaN and exit 0.
+    """
+    settings = plan(steps=3, lr=1e38, warmup=0, save_every=save_every)
+    with pytest.raises(FloatingPointError, match=r"step [12]: .* not finite"):
+        train(counting_lm(), Counting(), settings, tmp_path, progress=False)
+    assert not (tmp_path / "checkpoint.pt").exists()
+
+
+def test_metrics_of_a_run_that_has_not_saved_yet_are_left_alone(tmp_path):
+    """Catches: a second run that deletes what the first is writing."""
+    (tmp_path / "metrics.jsonl").write_text("notes")
+    with pytest.raises(ValueError, match=r"metrics\.jsonl is there already"):
+        train(counting_lm(), Counting(), plan(), tmp_path, progress=False)
+    assert (tmp_path / "metrics.jsonl").read_text() == "notes"
+
+
+@pytest.mark.parametrize("damage", [b"[]", b"3", b"null", b'{"a": 1}', b"\xff\xfe"])
+def test_a_damaged_line_of_the_metrics_ends_them(tmp_path, damage):
+    """Catches: a run that cannot go on because of its log."""
+    train(counting_lm(), Counting(), plan(), tmp_path, progress=False)
+    metrics = tmp_path / "metrics.jsonl"
+    lines = metrics.read_bytes().splitlines(keepends=True)
+    metrics.write_bytes(b"".join(lines[:4]) + damage + b"\n" + b"".join(lines[4:]))
+    history = train(counting_lm(), Counting(), plan(), tmp_path, resume=True, progress=False)
+    assert [record["step"] for record in history.records] == [1, 2, 3, 4]
+
+
 # --- being interrupted
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Literal
 
@@ -31,6 +32,17 @@ class Model(nn.Module):
     def n_params(self) -> int:
         """Count the parameters; a tied matrix counts once."""
         return sum(parameter.numel() for parameter in self.parameters())
+
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Switch dropout off for a while; then give each module its own mode back."""
+        modes = {module: module.training for module in self.modules()}
+        self.eval()
+        try:
+            yield
+        finally:
+            for module, mode in modes.items():
+                module.training = mode
 
 
 class DecoderLM(Model):
@@ -145,6 +157,8 @@ class VisionTransformer(Model):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        if not config.n_classes:
+            raise ValueError("n_classes=0 leaves nothing to choose from; say how many there are")
         self.config = config = replace(config, causal=False, position="none")
         self.stack = Stack(config, PatchEmbedding(config))
         self.head = nn.Linear(config.d_model, config.n_classes, bias=config.head_bias)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import random
 from dataclasses import asdict
 from pathlib import Path
@@ -39,6 +38,7 @@ def save_checkpoint(path: Path, model: Model, **parts: Any) -> None:
         "model": strip_wrappers(model.state_dict()),
         **parts,
     }
+    path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, lambda file: torch.save(state, file))
 
@@ -59,7 +59,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except PermissionError:
         raise
-    except (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:
+    except Exception as error:  # the reader raises errors of many types on what it cannot read
         # A file cut in its first half makes torch's reader ask for an impossible position: OSError.
         raise CheckpointError(
             f"{path} cannot be read: it is cut off or was not written by tfcourse"

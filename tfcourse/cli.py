@@ -5,17 +5,19 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import re
 import sys
 import tomllib
 import warnings
 from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NoReturn, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NoReturn, get_args, get_origin, get_type_hints
 
 from tfcourse import __version__
 from tfcourse.config import ModelConfig, TrainConfig
 from tfcourse.presets import PRESETS
+from tfcourse.tasks import DATA, FROM_DATA, TASKS, make_task
 
 EXAMPLES = """\
 examples:
@@ -25,54 +27,13 @@ examples:
 
 exit status: 0 done, 1 could not, 2 asked wrongly, 130 interrupted
 """
-DATA = {"data_seed": 0, "vocab_size": 4096, "max_len": 256}
-"""What decides the data, where neither a flag nor the checkpoint does."""
-
-FROM_DATA = {
-    *("vocab_size", "max_len", "n_classes", "n_token_types", "cross_attention"),
-    *("image_height", "image_width", "image_channels"),
-}
-"""Fields of the model that the task decides, whatever it is."""
-
-
-class Task(NamedTuple):
-    """What can be trained: on which data, and with which settings where none are given."""
-
-    meaning: str
-    preset: str = "tiny"
-    n_held_out: int = 2000
-    without: frozenset[str] = frozenset({"patch_size", "pooling", "n_decoder_layers"})
-    """Fields of the model that have no effect here, and therefore no flag."""
-
-
-TASKS = {
-    "emails": Task("generated emails with an exactly known entropy"),
-    "masked": Task(
-        "the same emails, some words to be filled in by an encoder",
-        "masked",
-        without=frozenset({"patch_size", "pooling", "n_decoder_layers", "causal"}),
-    ),
-    "digits": Task(
-        "handwritten digits, told apart by a vision transformer",
-        "digits",
-        360,
-        frozenset(
-            {"n_decoder_layers", "causal", "position", "rope_theta", "tie_embeddings"}
-            | {"embedding_scale", "residual_decay"}
-        ),
-    ),
-    "dates": Task(
-        "dates in 33 locales, turned into ISO 8601 by an encoder-decoder",
-        "dates",
-        1000,
-        frozenset({"patch_size", "pooling", "causal"}),
-    ),
-    "mailbox": Task("your own mail; nothing leaves this machine"),
-}
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors fit one line."""
+    """A parser whose errors fit one line, and that knows no short forms of its flags."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_abbrev=False, **options)
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
@@ -82,10 +43,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status."""
     parser = make_parser()
     args = parser.parse_args(argv)
-    import torch  # here, so that --help need not wait for it
-
-    from tfcourse.checkpoints import CheckpointError
-
+    if sys.stdout is None or sys.stderr is None:  # closed by the shell (`>&-`)
+        nothing = open(os.devnull, "w")  # noqa: SIM115 (open until the process ends)
+        sys.stdout, sys.stderr = sys.stdout or nothing, sys.stderr or nothing
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal may lack a letter of the text
             stream.reconfigure(errors="replace")
@@ -95,30 +55,42 @@ def main(argv: Sequence[str] | None = None) -> int:
             args.run(args)
         sys.stdout.flush()
     except KeyboardInterrupt as interrupt:
-        again = "; go on with --resume" if str(interrupt).endswith(" saved") else ""
-        print(f"{parser.prog}: {interrupt or 'interrupted'}{again}", file=sys.stderr)
-        return 130
+        said = str(interrupt) or "interrupted"
+        again = "; go on with --resume" if said.endswith(" saved") else ""
+        return _fail(f"{said}{again}", 130)
     except BrokenPipeError:  # the reader of the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        reason = error.strerror or error
         where = f"{error.filename}: " if error.filename else ""
-        print(f"{parser.prog}: {where}{reason}", file=sys.stderr)
-        return 1
-    except torch.OutOfMemoryError:
-        print(
-            f"{parser.prog}: the GPU's memory is full; raise --accumulate or lower --batch-size",
-            file=sys.stderr,
-        )
-        return 1
-    except (CheckpointError, FloatingPointError) as error:
-        print(f"{parser.prog}: {error}", file=sys.stderr)
-        return 1
-    except ValueError as error:  # a value that the package refuses
-        print(f"{parser.prog}: {error}", file=sys.stderr)
-        return 2
+        return _fail(f"{where}{error.strerror or error}", 1)
+    except Exception as error:
+        return _explain(error)
     return 0
+
+
+def _explain(error: Exception) -> int:
+    """Say in one line what the package or the machine refused; a bug keeps its traceback."""
+    import torch
+
+    from tfcourse.checkpoints import CheckpointError
+
+    if isinstance(error, torch.OutOfMemoryError):
+        return _fail("the GPU's memory is full; raise --accumulate or lower --batch-size", 1)
+    if isinstance(error, CheckpointError | FloatingPointError):
+        return _fail(error, 1)
+    if isinstance(error, ValueError):  # a value that the package refuses
+        return _fail(error, 2)
+    too_large = ("allocate memory", "overflow", "invalid array size")
+    if isinstance(error, MemoryError) or any(part in str(error) for part in too_large):
+        return _fail("this does not fit in memory; ask for a smaller model, batch or text", 1)
+    raise error
+
+
+def _fail(message: object, status: int) -> int:
+    text = str(message).replace("\n", "\\n")  # a path may hold a line break
+    print(f"tfcourse: {text}", file=sys.stderr)
+    return status
 
 
 def _print_warning(message: Warning | str, *rest: Any, **more: Any) -> None:
@@ -152,13 +124,13 @@ def make_parser() -> Parser:
             add_data_flag(command, "n_held_out", "rows held out of training", task.n_held_out)
         add_data_flag(command, "data_seed", "seed of the data", DATA["data_seed"])
         command.add_argument(
-            "--out", type=Path, required=True, metavar="DIR", help="folder of the run's files"
+            "--out", type=folder, required=True, metavar="DIR", help="folder of the run's files"
         )
         command.add_argument("--resume", action="store_true", help="go on from the checkpoint")
         command.add_argument(
             "--preset",
-            choices=list(PRESETS),
-            help=f"other values than those in brackets; base is for a GPU [{task.preset}]",
+            choices=task.presets,
+            help=f"other values than those in brackets; base is for a GPU [{task.presets[0]}]",
         )
         command.add_argument(
             "--config",
@@ -166,7 +138,7 @@ def make_parser() -> Parser:
             metavar="FILE",
             help="a TOML file with sections [model] and [train]; flags win over it",
         )
-        preset = PRESETS[task.preset]
+        preset = PRESETS[task.presets[0]]
         for section, names in allowed_fields(name).items():
             config = SECTIONS[section]
             add_flags(command.add_argument_group(section), config, names, preset[section])
@@ -177,18 +149,18 @@ def make_parser() -> Parser:
         "--checkpoint", type=Path, required=True, metavar="PATH", help="a run's folder or its file"
     )
     sample.add_argument("--prompt", default="", metavar="TEXT", help="how the text begins [empty]")
-    sample.add_argument("--n", type=int, default=1, metavar="N", help="number of texts [1]")
+    sample.add_argument("--n", type=whole, default=1, metavar="N", help="number of texts [1]")
     sample.add_argument(
-        "--max-new-tokens", type=int, metavar="N", help="tokens per text [to the end of max_len]"
+        "--max-new-tokens", type=whole, metavar="N", help="tokens per text [to the end of max_len]"
     )
     sample.add_argument(
         "--temperature", type=float, default=1.0, metavar="T", help="0 takes the likeliest [1.0]"
     )
-    sample.add_argument("--top-k", type=int, metavar="K", help="draw from the K likeliest [all]")
+    sample.add_argument("--top-k", type=whole, metavar="K", help="draw from the K likeliest [all]")
     sample.add_argument(
         "--top-p", type=float, metavar="P", help="draw from the likeliest that reach P [1.0]"
     )
-    sample.add_argument("--seed", type=int, metavar="N", help="repeat the same draws [random]")
+    sample.add_argument("--seed", type=whole, metavar="N", help="repeat the same draws [random]")
     return parser
 
 
@@ -204,12 +176,26 @@ def allowed_fields(task: str) -> dict[str, list[str]]:
     }
 
 
+def whole(text: str) -> int:
+    """Read a whole number of at most 18 digits: one that fits 64 bits."""
+    if not re.fullmatch(r"[+-]?\d{1,18}", text):
+        raise argparse.ArgumentTypeError(f"{text[:30]!r} is no whole number of up to 18 digits")
+    return int(text)
+
+
+def folder(text: str) -> Path:
+    """Read the name of a folder."""
+    if not text:
+        raise argparse.ArgumentTypeError("the name is empty; '.' is this folder")
+    return Path(text)
+
+
 def add_data_flag(command: Parser, name: str, meaning: str, default: int) -> None:
     """Add a flag that decides what data there is."""
     command.add_argument(
         "--" + name.replace("_", "-"),
         dest=f"data.{name}",
-        type=int,
+        type=whole,
         default=argparse.SUPPRESS,
         metavar="N",
         help=f"{meaning} [{default}]",
@@ -235,7 +221,8 @@ def add_flags(group: Any, config: type, names: list[str], preset: dict[str, Any]
         elif get_origin(kind) is Literal:
             options["choices"] = get_args(kind)
         else:
-            options |= {"type": kind, "metavar": {int: "N", float: "X", str: "NAME"}[kind]}
+            read = whole if kind is int else kind
+            options |= {"type": read, "metavar": {int: "N", float: "X", str: "NAME"}[kind]}
         group.add_argument("--" + field.name.replace("_", "-"), **options)
 
 
@@ -244,7 +231,7 @@ def settings(args: argparse.Namespace, saved: dict[str, Any]) -> dict[str, dict[
     if saved and args.preset:
         raise ValueError("--preset is for a new run; --resume takes the checkpoint's settings")
     file = read_config_file(args.config, allowed_fields(args.data)) if args.config else {}
-    preset = PRESETS[args.preset or TASKS[args.data].preset]
+    preset = PRESETS[args.preset or TASKS[args.data].presets[0]]
     result = {}
     for section, config in SECTIONS.items():
         base = saved.get(f"{section}_config", preset[section])
@@ -262,7 +249,7 @@ def read_config_file(path: Path, allowed: dict[str, list[str]]) -> dict[str, dic
     """Read a TOML file with the sections [model] and [train]."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also of numbers with thousands of digits
         raise ValueError(f"{path} is no TOML file: {error}") from None
     for section, values in content.items():
         if section not in allowed or not isinstance(values, dict):
@@ -282,7 +269,7 @@ def run_train(args: argparse.Namespace) -> None:
     """Train, and print how it went."""
     import torch
 
-    from tfcourse.checkpoints import load_checkpoint
+    from tfcourse.checkpoints import CheckpointError, load_checkpoint
     from tfcourse.runs import RunFiles
     from tfcourse.training import train
 
@@ -291,12 +278,18 @@ def run_train(args: argparse.Namespace) -> None:
     values = settings(args, saved)
     try:
         train_config = TrainConfig(**values["train"])
-        ModelConfig(**values["model"] | {"vocab_size": 1, "patch_size": 0})
+        ModelConfig(**values["model"] | {"vocab_size": 1, "patch_size": 0, "image_height": 0})
     except TypeError as error:
         raise ValueError(str(error)) from None
     if not args.resume:
         RunFiles(args.out).check_unused()
-    architecture, data = make_task(args, saved)
+    path = getattr(args, "path", None)
+    architecture, data = make_task(args.data, data_values(args, saved), path)
+    if saved and saved.get("architecture", "DecoderLM") != architecture.__name__:
+        raise CheckpointError(
+            f"{args.out} holds a run of another task: its model is a {saved['architecture']}, and "
+            f"{args.data} trains a {architecture.__name__}"
+        )
     torch.manual_seed(train_config.seed)
     model = architecture(ModelConfig(**values["model"] | data.model_fields()))
     tokens = model.config.vocab_size
@@ -308,42 +301,27 @@ def run_train(args: argparse.Namespace) -> None:
     evaluation = history.evaluation
     if evaluation is not None and evaluation.standard_error is not None:
         print(f"standard error of the distance to the floor: {evaluation.standard_error:.4f}")
+        if (evaluation.above_floor or 0.0) < -3 * evaluation.standard_error:
+            warnings.warn(
+                "below the floor, where no honest model can be: it has seen its answers "
+                f"(causal={model.config.causal})",
+                stacklevel=1,
+            )
     print(history.summary())
 
 
-def make_task(args: argparse.Namespace, saved: dict[str, Any]) -> tuple[Any, Any]:
-    """Return the architecture and the data that the command names.
-
-    What decides the data comes from flags over checkpoint over defaults.
-    """
-    from tfcourse.architectures import DecoderLM, Encoder, EncoderDecoder, VisionTransformer
-    from tfcourse.data.batching import EmailData, MaskedEmailData, TextData
-    from tfcourse.data.dates import DateData
-    from tfcourse.data.digits import DigitData
-    from tfcourse.data.mailbox import read_mailbox
-    from tfcourse.data.tokenizers import tokenizer_from_dict, train_bpe
-
+def data_values(args: argparse.Namespace, saved: dict[str, Any]) -> dict[str, int]:
+    """Return what decides the data: flags over checkpoint over defaults."""
     values = DATA | {"n_held_out": TASKS[args.data].n_held_out}
     if "data" in saved:
+        from tfcourse.data.tokenizers import tokenizer_from_dict
+
         values["data_seed"] = saved["data"]["seed"]
         values["n_held_out"] = saved["data"]["n_held_out"]
         if args.data == "mailbox":
             values["max_len"] = saved["data"]["max_len"]
             values["vocab_size"] = tokenizer_from_dict(saved["data"]["tokenizer"]).vocab_size
-    values |= given(args, "data")
-    generated = {
-        "emails": (DecoderLM, EmailData),
-        "masked": (Encoder, MaskedEmailData),
-        "digits": (VisionTransformer, DigitData),
-        "dates": (EncoderDecoder, DateData),
-    }
-    if args.data in generated:
-        architecture, data = generated[args.data]
-        return architecture, data(values["data_seed"], values["n_held_out"])
-    texts, report = read_mailbox(args.path)
-    print(report)
-    tokenizer = train_bpe(texts, values["vocab_size"])
-    return DecoderLM, TextData(texts, tokenizer, values["max_len"], values["data_seed"])
+    return values | given(args, "data")
 
 
 def run_sample(args: argparse.Namespace) -> None:

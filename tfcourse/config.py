@@ -89,12 +89,12 @@ class ModelConfig:
 
     def _check_values(self) -> None:
         _positive(self, "n_kv_heads", "head_dim", "d_ff", "max_len", "image_channels")
-        if not self.patch_size:
+        if not (self.patch_size or self.image_height):
             _positive(self, "vocab_size")
         for field in ("vocab_size", "n_layers", "n_decoder_layers", "n_token_types", "n_classes"):
             if getattr(self, field) < 0:
                 raise ValueError(f"{field}={getattr(self, field)} is negative; use 0 or more")
-        if self.patch_size:
+        if self.patch_size or self.image_height:
             _positive(self, "patch_size")
             for field in ("image_height", "image_width"):
                 size = getattr(self, field)
@@ -204,10 +204,12 @@ def _check_types(config: ModelConfig | TrainConfig) -> None:
     for field, hint in get_type_hints(type(config)).items():
         value = getattr(config, field)
         if options := get_args(hint):
-            if value not in options:
+            if not isinstance(value, str) or value not in options:
                 raise ValueError(f"{field}={value!r} is unknown; choose {_or(options)}")
-        elif hint is float and type(value) is int:
+        elif hint is float and type(value) is int and abs(value) < 2**63:
             object.__setattr__(config, field, float(value))
+        elif type(value) is int and abs(value) >= 2**63:
+            raise ValueError(f"{field} has more than 63 bits; give a smaller number")
         elif type(value) is not hint:
             raise TypeError(f"{field}={value!r} must be of type {hint.__name__}")
 

@@ -15,6 +15,8 @@ def choose_device(name: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError:
         raise ValueError(f"device={name!r} is unknown; use cpu, cuda, mps or auto") from None
+    if device.type not in ("cpu", "cuda", "mps") or (device.type == "cpu" and device.index):
+        raise ValueError(f"device={name!r} is not supported; use cpu, cuda, mps or auto")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ValueError("device='cuda', but torch finds no GPU; use device='cpu' or 'auto'")
     if device.type == "mps" and not torch.backends.mps.is_available():

@@ -49,15 +49,13 @@ def held_out_nll(
 ) -> tuple[Float[Tensor, "rows"], Float[Tensor, "rows"]]:
     """Return each held-out row's summed loss in nats and its number of targets."""
     device = model.head.weight.device
-    was_training = model.training
-    model.eval()
     nll, counts = [], []
-    for batch in data.held_out_batches(batch_size):
-        there = batch.to(device)
-        losses = model.loss(there.inputs, there.targets, reduction="none", **there.context)
-        nll.append(losses.cpu().double().sum(dim=1))  # a GPU of Apple's has no float64
-        counts.append((batch.targets != IGNORE).sum(dim=1).double())
-    model.train(was_training)
+    with model.evaluating():
+        for batch in data.held_out_batches(batch_size):
+            there = batch.to(device)
+            losses = model.loss(there.inputs, there.targets, reduction="none", **there.context)
+            nll.append(losses.cpu().double().sum(dim=1))  # a GPU of Apple's has no float64
+            counts.append((batch.targets != IGNORE).sum(dim=1).double())
     return torch.cat(nll), torch.cat(counts)
 
 
@@ -78,8 +76,9 @@ def evaluate(model: Model, data: DataSet, batch_size: int = 64) -> Evaluation:
     score = data.score(model)
     if data.floor is None:
         return Evaluation(loss, n_tokens, score=score, unit=data.unit)
-    difference, error = mean_difference(nll, data.floor.double(), counts)
-    return Evaluation(loss, n_tokens, loss - difference, error, score, data.unit)
+    _, error = mean_difference(nll, data.floor.double(), counts)
+    floor = float(data.floor.double().sum() / n_tokens)
+    return Evaluation(loss, n_tokens, floor, error, score, data.unit)
 
 
 def mean_difference(

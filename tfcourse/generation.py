@@ -50,6 +50,11 @@ class LayerView:
         self, keys: Float[Tensor, "B K L k"], values: Float[Tensor, "B K L k"]
     ) -> tuple[Float[Tensor, "B K S k"], Float[Tensor, "B K S k"]]:
         """Store the new positions; return all S positions so far."""
+        if keys.shape[0] != self.cache.keys.shape[1]:
+            raise ValueError(
+                f"the cache is for {self.cache.keys.shape[1]} rows and {keys.shape[0]} are given; "
+                "make one for each batch"
+            )
         start, end = self.cache.length, self.cache.length + keys.shape[2]
         if end > self.cache.max_len:
             raise ValueError(
@@ -77,7 +82,6 @@ def generate(
     return new_tokens
 
 
-@torch.inference_mode()
 def stream(
     model: DecoderLM | EncoderDecoder,
     prompts: Sequence[Sequence[int]],
@@ -121,27 +125,30 @@ def stream(
     if not real.all():  # what is written after the prompts is real, too
         mask = F.pad(real, (0, max_new_tokens), value=True)  # [B, longest + max_new_tokens]
     generators = _generators(seed, len(prompts), device)
-    stop = frozenset(stop_tokens)
-    running = set(range(len(prompts)))
-    was_training = model.training
-    model.eval()
-    try:
+    with torch.inference_mode(), model.evaluating():
         stack, context = _reader(model, sources, len(prompts), device)
-        cache = KVCache(stack.config, len(prompts), longest + max_new_tokens, device, dtype)
-        chunks = list(tokens.split(prefill or longest, dim=1))
+    cache = KVCache(stack.config, len(prompts), longest + max_new_tokens, device, dtype)
+    chunks = list(tokens.split(prefill or longest, dim=1))
+    stop, running = frozenset(stop_tokens), set(range(len(prompts)))
+
+    def steps() -> Iterator[list[int | None]]:
+        nonlocal chunks
         for _ in range(max_new_tokens):
-            for chunk in chunks:
-                seen = mask[:, : cache.length + chunk.shape[1]] if mask is not None else None
-                hidden = stack(chunk, seen, cache, **context)
-            chosen = _choose(model.head(hidden[:, -1]), temperature, top_k, top_p, generators)
+            with torch.inference_mode(), model.evaluating():
+                for chunk in chunks:
+                    end = cache.length + chunk.shape[1]
+                    seen = mask[:, :end] if mask is not None else None
+                    hidden = stack(chunk, seen, cache, **context)
+                logits = model.head(hidden[:, -1])
+                chosen = _choose(logits, temperature, top_k, top_p, generators)
             chunks = [chosen]
             step = [t if i in running else None for i, t in enumerate(chosen.flatten().tolist())]
-            running -= {i for i in running if step[i] in stop}
+            running.difference_update([i for i in running if step[i] in stop])
             yield step
             if not running:
-                break
-    finally:
-        model.train(was_training)
+                return
+
+    return steps()
 
 
 def pad_left(
@@ -162,6 +169,8 @@ def _reader(
     device: torch.device,
 ) -> tuple[Stack, dict[str, Any]]:
     """Return the stack that writes, and what it reads beside its own tokens."""
+    if not isinstance(model, DecoderLM | EncoderDecoder):
+        raise TypeError(f"{type(model).__name__} does not write; give DecoderLM or EncoderDecoder")
     if isinstance(model, DecoderLM):
         if sources is not None:
             raise ValueError("sources are for an EncoderDecoder; a DecoderLM has its prompts alone")
@@ -214,7 +223,9 @@ def next_token_probabilities(
 def _generators(
     seed: int | Sequence[int] | None, n_rows: int, device: torch.device
 ) -> list[torch.Generator]:
-    if seed is not None and not isinstance(seed, int) and len(seed) != n_rows:
+    if seed is not None and not isinstance(seed, int | Sequence):
+        raise TypeError(f"seed={seed!r} must be a whole number, or a list with one per prompt")
+    if isinstance(seed, Sequence) and len(seed) != n_rows:
         raise ValueError(f"seed: {len(seed)} given; give one per prompt, {n_rows}")
     generators = [torch.Generator(device=device) for _ in range(n_rows)]
     for i, generator in enumerate(generators):
@@ -279,9 +290,13 @@ def _check_tokens(what: str, rows: Sequence[Sequence[int]], vocab_size: int) -> 
     for i, row in enumerate(rows):
         if isinstance(row, int):
             raise TypeError(f"{what} {i} is a number; give lists of token ids: [[1, 2, 3]]")
+        if isinstance(row, str | set | dict):
+            raise TypeError(f"{what} {i} is a {type(row).__name__}; give a list of token ids")
         if len(row) == 0:
             raise ValueError(f"{what} {i} is empty; begin it with the BOS token")
         for token in row:
+            if int(token) != token:
+                raise TypeError(f"{what} {i} has {token!r}; token ids are whole numbers")
             if not 0 <= int(token) < vocab_size:
                 raise ValueError(
                     f"{what} {i} has token id {int(token)}; ids run from 0 to {vocab_size - 1}"

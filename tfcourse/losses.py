@@ -31,8 +31,11 @@ def token_loss(
     leaves its part of the gradient behind and is forgotten.
 
     Raises:
-        ValueError: shapes that do not match, or a target outside the vocabulary.
+        ValueError: an unknown reduction, shapes that do not match, or a target outside the
+            vocabulary.
     """
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"reduction={reduction!r} is unknown; choose 'mean', 'sum' or 'none'")
     if hidden.shape[:-1] != targets.shape:
         raise ValueError(
             f"targets have shape {tuple(targets.shape)}, but hidden has {tuple(hidden.shape[:-1])} "
@@ -133,6 +136,8 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_total: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():  # create_graph=True: what is returned here would be a constant
+            raise RuntimeError("the chunked loss has no second derivative; use reduction='none'")
         if ctx.grads is None:
             raise RuntimeError("the chunked loss can be differentiated once; compute it again")
         grad_h, grad_w, grad_b = ctx.grads

@@ -157,11 +157,9 @@ def _watch(model: DecoderLM) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
                 branch.register_forward_hook(lambda *call: streams.append(call[-1])),
                 branch.dropout.register_forward_hook(lambda *call: updates.append(call[-1])),
             ]
-    was_training = model.training
-    model.eval()
     try:
-        yield streams, updates
+        with model.evaluating():
+            yield streams, updates
     finally:
-        model.train(was_training)
         for handle in handles:
             handle.remove()

@@ -75,18 +75,22 @@ class RunFiles:
         self.metrics = folder / "metrics.jsonl"
 
     def check_unused(self) -> None:
-        """Refuse to write over an earlier run."""
+        """Refuse to write over an earlier run, or into one that has yet to save."""
         if self.checkpoint.exists():
             raise ValueError(
                 f"{self.folder} already holds a run; go on with resume=True (--resume), or choose "
                 "another folder"
+            )
+        if self.metrics.exists():
+            raise ValueError(
+                f"{self.metrics} is there already, of a run that has not saved a checkpoint; "
+                "delete it if that run has ended, or choose another folder"
             )
 
     def begin(self) -> None:
         """Make the folder for a new run."""
         self.check_unused()
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.metrics.unlink(missing_ok=True)
 
     def append(self, record: dict[str, int | float]) -> None:
         """Add one record to the metrics."""
@@ -168,12 +172,13 @@ class RunFiles:
     def _cut_metrics(self, step: int) -> list[dict[str, int | float]]:
         """Drop what was recorded after the checkpoint, and a line that a crash cut off."""
         records = []
-        for line in self.metrics.read_text().splitlines() if self.metrics.exists() else []:
+        lines = self.metrics.read_text(errors="replace") if self.metrics.exists() else ""
+        for line in lines.splitlines():
             try:
                 record = json.loads(line)
-            except json.JSONDecodeError:
+            except ValueError:
                 break
-            if record["step"] > step:
+            if not isinstance(record, dict) or not 0 < int(record.get("step", 0)) <= step:
                 break
             records.append(record)
         text = "".join(json.dumps(record) + "\n" for record in records)

@@ -80,6 +80,8 @@ class Stack(nn.Module):
         n_rows, length = x.shape[:2]
         start = cache.length if cache is not None else 0
         self._check(n_rows, start + length, padding_mask, source)
+        if token_types is not None and self.token_types is None:
+            raise ValueError("token_types are given, but the model has n_token_types=0")
         mask = None
         if padding_mask is None:
             positions = torch.arange(start, start + length, device=x.device).unsqueeze(0)
@@ -114,7 +116,11 @@ class Stack(nn.Module):
         return [reader.sublayer.keys_and_values(source) for reader in readers]
 
     def _check(
-        self, n_rows: int, end: int, padding_mask: Tensor | None, source: object | None
+        self,
+        n_rows: int,
+        end: int,
+        padding_mask: Tensor | None,
+        source: Tensor | Sequence[KeysAndValues] | None,
     ) -> None:
         if end > self.config.max_len:
             raise ValueError(
@@ -124,6 +130,10 @@ class Stack(nn.Module):
         if (source is not None) != self.config.cross_attention:
             problem = "needs a source" if source is None else "reads no source"
             raise ValueError(f"a stack with cross_attention={source is None} {problem}")
+        if source is not None:
+            n_sources = len(source) if isinstance(source, Tensor) else len(source[0][0])
+            if n_sources != n_rows:
+                raise ValueError(f"{n_rows} rows read {n_sources} sources; give one source per row")
         if padding_mask is not None:
             if padding_mask.dtype != torch.bool:
                 raise TypeError(

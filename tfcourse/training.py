@@ -87,9 +87,13 @@ def train(
                 "seconds": round(run.history.seconds, 3),
             }
             stop = interrupted()  # asked once a step: what ends the run is also saved
-            if files is not None and (stop or _due(done, config.save_every, config.steps)):
+            save = stop or _due(done, config.save_every, config.steps)
+            score = _due(done, config.eval_every, config.steps)
+            if save or score:
+                check_weights(model, done)
+            if files is not None and save:
                 files.save(run, done)  # before scoring, which may take long or fail
-            if _due(done, config.eval_every, config.steps):
+            if score:
                 run.history.evaluation = evaluate(model, data, config.batch_size)
                 record |= _scores(run.history.evaluation)
             run.history.records.append(record)
@@ -151,6 +155,19 @@ def take_step(run: Run, batch: Batch, loss_function: Callable[..., Tensor]) -> t
             return total, norm
         if not run.scaler.get_scale() < scale or scale <= 1:
             raise FloatingPointError(_describe_overflow(run, batch, total))
+
+
+def check_weights(model: Model, step: int) -> None:
+    """Refuse weights that an update has made infinite, before they replace good ones.
+
+    Raises:
+        FloatingPointError: a weight is not finite; the message names it.
+    """
+    for name, weight in model.named_parameters():
+        if not weight.isfinite().all():
+            raise FloatingPointError(
+                f"step {step}: {name} is not finite after the update; lower lr or lengthen warmup"
+            )
 
 
 def first_non_finite(run: Run, batch: Batch) -> str | None:

@@ -218,15 +218,13 @@ class MaskedEmailData(EmailData):
     def score(self, model: Any) -> tuple[str, float]:
         """Return the share of chosen words of which the right one is the likeliest."""
         right = chosen = 0
-        device, was_training = model.head.weight.device, model.training
-        model.eval()
-        with torch.no_grad():
+        device = model.head.weight.device
+        with torch.no_grad(), model.evaluating():
             for batch in self.held_out_batches(100):
                 there = batch.to(device)
                 guess = model(there.inputs, there.context["padding_mask"]).argmax(dim=-1)
                 right += int((guess == there.targets).sum())
                 chosen += batch.n_targets
-        model.train(was_training)
         return "words right", right / chosen
 
     def _train_batch(self, step: int, batch_size: int) -> Batch:

@@ -71,14 +71,11 @@ class DigitData(DataSet):
 
     def score(self, model: Any) -> tuple[str, float]:
         """Return the share of held-out images whose likeliest class is the right one."""
-        right, was_training = 0, model.training
-        device = model.head.weight.device
-        model.eval()
-        with torch.no_grad():
+        right, device = 0, model.head.weight.device
+        with torch.no_grad(), model.evaluating():
             for batch in self.held_out_batches(256):
                 guess = model(batch.inputs.to(device)).argmax(dim=1).cpu()
                 right += int((guess == batch.targets[:, 0]).sum())
-        model.train(was_training)
         return "accuracy", right / len(self._held_out.targets)
 
     def _train_batch(self, step: int, batch_size: int) -> Batch:

@@ -11,7 +11,7 @@ import mailbox
 import re
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from email import message_from_bytes
 from email.errors import HeaderParseError
@@ -46,7 +46,9 @@ def read_mailbox(path: Path | str) -> tuple[list[str], MailReport]:
 
     Raises ValueError for a path that is no mailbox, or whose messages hold no text.
     """
-    path = Path(path).expanduser()
+    path = Path(path)
+    with suppress(RuntimeError):  # ~somebody, who is not there: then it is a file of that name
+        path = path.expanduser()
     texts: list[str] = []
     report = MailReport()
     with closing(_open(path)) as box:
