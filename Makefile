@@ -43,7 +43,7 @@ accept: $(TEST_ENV) $(NODE_ENV)  ## everything in `make test`, then what takes t
 bench: $(TEST_ENV)  ## time training, generation and memory; print the table for the CHANGELOG
 	$(BIN)/python -m tests.benchmarks
 
-repository:  ## set the project's address everywhere: URL=https://github.com/you/fork [REF=main]
+repository:  ## set the project's address everywhere: URL="https://github.com/<you>/<fork>" [REF=main]
 	$(PYTHON) book/repository.py "$(URL)" $(REF)
 
 clean:  ## remove the built book and caches (the environment stays)

@@ -66,7 +66,9 @@ def tidy(notebook: NotebookNode, name: str) -> None:
     taken: set[str] = set()
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
-        cell.id = _content_id(cell.source, taken)
+        if cell.get("id", "") in taken or not cell.get("id"):
+            cell.id = _content_id(cell.source, taken)
+        taken.add(cell.id)
         if cell.cell_type == "code":
             _copy_alt_text(cell)
             cell.outputs = [_rename_quiz(output, cell.id) for output in cell.outputs]
@@ -81,7 +83,6 @@ def _content_id(source: str, taken: set[str]) -> str:
     while new in taken:
         repeat += 1
         new = f"{base}-{repeat}"
-    taken.add(new)
     return new
 
 

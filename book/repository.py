@@ -59,7 +59,7 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
     url, ref = [*arguments, "", ""][:2]
     match, ref = ADDRESS.fullmatch(url), ref or "main"
     if not match:
-        print(f"URL={url!r} is no GitHub repository; give https://github.com/you/fork")
+        print(f"URL={url!r} is no GitHub repository; give https://github.com/<you>/<fork>")
         return 2
     if not REF.fullmatch(ref):
         print(f"REF={ref!r} is no branch or tag; give main or v0.1.0")

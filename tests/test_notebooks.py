@@ -196,3 +196,17 @@ def test_a_failed_execution_leaves_the_notebook_as_it_was(tmp_path):
     assert path.name in done.stderr
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_edited_cell_keeps_its_id():
+    """So that a changed sentence, or another repository's address, needs no tidying.
+
+    Catches: an id that is a hash of the text.
+    """
+    notebook = notebooks.read(notebooks.chapters()[0])
+    before = [cell.id for cell in notebook.cells]
+    for cell in notebook.cells:
+        cell.source += " "
+    notebooks.tidy(notebook, "x")
+    assert [cell.id for cell in notebook.cells] == before
+    assert len(set(before)) == len(before)
