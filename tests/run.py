@@ -22,6 +22,7 @@ UNIT = ["tests", "--ignore=tests/book"]
 HOOK = ["--jaxtyping-packages=tfcourse,beartype.beartype"]
 NBVAL = [
     *["-p", "strict_nbval", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=600"],
+    "--timeout=660",  # above that of a cell
     f"--nbval-sanitize-with={ROOT / 'tests' / 'nbval.cfg'}",
 ]
 

@@ -189,6 +189,7 @@ def test_masked_emails_ask_for_15_percent_and_hide_most_of_them():
 # --- what is reached
 
 
+@pytest.mark.slow
 def test_a_vision_transformer_learns_digits():
     """250 steps of the preset's model; 10 % would be guessing. Catches: labels or patches mixed."""
     data, preset = DigitData(), PRESETS["digits"]
@@ -199,6 +200,7 @@ def test_a_vision_transformer_learns_digits():
     assert name == "accuracy" and share > 0.6
 
 
+@pytest.mark.slow
 def test_an_encoder_decoder_learns_dates(dates):
     """220 steps; a model without its source would guess a day of 36,525.
 

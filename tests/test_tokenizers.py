@@ -13,6 +13,7 @@ from tfcourse.data.tokenizers import (
     EOS,
     N_SPECIAL,
     PAD,
+    CharTokenizer,
     WordTokenizer,
     tokenizer_from_dict,
     train_bpe,
@@ -99,7 +100,20 @@ def test_a_tokenizer_survives_json(tokenizer):
     assert again.vocab_size == tokenizer.vocab_size
 
 
+def test_characters_are_read_and_written_as_they_are():
+    """Catches: a space that is lost; an order that depends on the run; an unknown that is dropped."""
+    tokenizer = CharTokenizer("ab é年")
+    text = "a é 年b"
+    assert tokenizer.decode([BOS, *tokenizer.encode(text), EOS, PAD]) == text
+    assert tokenizer_from_dict(tokenizer.to_dict()).encode(text) == tokenizer.encode(text)
+    assert tokenizer.vocab_size == 3 + 5
+    with pytest.raises(ValueError, match="unknown character 'x'"):
+        tokenizer.encode("axb")
+
+
 def test_an_unknown_kind_of_tokenizer_is_named():
     """Catches: a KeyError from a checkpoint of another program."""
-    with pytest.raises(ValueError, match="kind 'letters' is unknown; give 'words' or 'bpe'"):
+    with pytest.raises(
+        ValueError, match="kind 'letters' is unknown; give 'words', 'chars' or 'bpe'"
+    ):
         tokenizer_from_dict({"kind": "letters"})

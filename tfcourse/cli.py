@@ -228,13 +228,13 @@ def add_flags(group: Any, config: type, names: list[str], preset: dict[str, Any]
 
 def settings(args: argparse.Namespace, saved: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the values of both configurations: flags over file over checkpoint over preset."""
-    if saved and args.preset:
-        raise ValueError("--preset is for a new run; --resume takes the checkpoint's settings")
     file = read_config_file(args.config, allowed_fields(args.data)) if args.config else {}
     preset = PRESETS[args.preset or TASKS[args.data].presets[0]]
     result = {}
     for section, config in SECTIONS.items():
         base = saved.get(f"{section}_config", preset[section])
+        if args.preset:  # on --resume: named again, and so compared with what the run began with
+            base = base | preset[section]
         result[section] = base | file.get(section, {}) | given(args, config.__name__)
     return result
 

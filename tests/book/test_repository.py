@@ -46,9 +46,9 @@ def test_one_command_rewrites_every_address(copy):
     """Catches: a badge, link or set-up cell that the rewrite misses; a half-changed notebook."""
     owner, name, ref = repository.current(copy)
     assert (owner, name) in addresses(copy)
-    fork = ("some-school", "transformer-class")
-    assert repository.main(["https://github.com/" + "/".join(fork), "spring"], root=copy) == 0
-    assert repository.current(copy) == (*fork, "spring")
+    fork = ("nobody-has-this-name", "nor-this-one")
+    assert repository.main(["https://github.com/" + "/".join(fork), "nor-this-ref"], root=copy) == 0
+    assert repository.current(copy) == (*fork, "nor-this-ref")
     new = addresses(copy)
     assert (owner, name) not in new, new.get((owner, name))
     assert fork in new
