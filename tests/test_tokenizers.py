@@ -101,7 +101,7 @@ def test_a_tokenizer_survives_json(tokenizer):
 
 
 def test_characters_are_read_and_written_as_they_are():
-    """Catches: a space that is lost; an order that depends on the run; an unknown that is dropped."""
+    """Catches: a space that is lost; an unknown character that is dropped."""
     tokenizer = CharTokenizer("ab é年")
     text = "a é 年b"
     assert tokenizer.decode([BOS, *tokenizer.encode(text), EOS, PAD]) == text
