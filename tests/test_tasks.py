@@ -191,14 +191,18 @@ def test_masked_emails_ask_for_15_percent_and_hide_most_of_them():
 # --- what is reached
 
 
+def score_after(steps, architecture, preset, data):
+    """Train the preset's model for a few steps; return what it reached."""
+    torch.manual_seed(0)
+    model = architecture(ModelConfig(**PRESETS[preset]["model"] | data.model_fields()))
+    config = TrainConfig(**PRESETS[preset]["train"] | {"steps": steps, "warmup": 20})
+    return train(model, data, config, progress=False).evaluation.score
+
+
 @pytest.mark.slow
 def test_a_vision_transformer_learns_digits():
     """250 steps of the preset's model; 10 % would be guessing. Catches: labels or patches mixed."""
-    data, preset = DigitData(), PRESETS["digits"]
-    torch.manual_seed(0)
-    model = VisionTransformer(ModelConfig(**preset["model"] | data.model_fields()))
-    config = TrainConfig(**preset["train"] | {"steps": 250, "warmup": 20})
-    name, share = train(model, data, config, progress=False).evaluation.score
+    name, share = score_after(250, VisionTransformer, "digits", DigitData())
     assert name == "accuracy" and share > 0.6
 
 
@@ -208,11 +212,7 @@ def test_an_encoder_decoder_learns_dates(dates):
 
     Catches: a source that does not arrive; decoding that differs from training.
     """
-    preset = PRESETS["dates"]
-    torch.manual_seed(0)
-    model = EncoderDecoder(ModelConfig(**preset["model"] | dates.model_fields()))
-    config = TrainConfig(**preset["train"] | {"steps": 220, "warmup": 20})
-    name, share = train(model, dates, config, progress=False).evaluation.score
+    name, share = score_after(220, EncoderDecoder, "dates", dates)
     assert name == "exact match" and share > 0.3
 
 

@@ -50,13 +50,7 @@ class WordTokenizer:
 
     def encode_words(self, words: Sequence[str]) -> list[int]:
         """Like `encode`, for text that is split already."""
-        try:
-            return [self._ids[word] for word in words]
-        except KeyError as error:
-            raise ValueError(
-                f"unknown word {error.args[0]!r}; use words of the vocabulary "
-                f"({len(self.words)} words)"
-            ) from None
+        return _look_up(self._ids, words, "word")
 
     def decode(self, ids: Iterable[int]) -> str:
         """Write the words with the usual spaces; padding, beginning and end leave no trace."""
@@ -77,13 +71,7 @@ class CharTokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Raises ValueError for a character that is not in the set."""
-        try:
-            return [self._ids[char] for char in text]
-        except KeyError as error:
-            raise ValueError(
-                f"unknown character {error.args[0]!r}; use those of the vocabulary "
-                f"({len(self.chars)} characters)"
-            ) from None
+        return _look_up(self._ids, text, "character")
 
     def decode(self, ids: Iterable[int]) -> str:
         """Write the characters; padding, beginning and end leave no trace."""
@@ -152,6 +140,15 @@ def tokenizer_from_dict(state: dict[str, Any]) -> Tokenizer:
     raise ValueError(
         f"tokenizer: kind {state.get('kind')!r} is unknown; give 'words', 'chars' or 'bpe'"
     )
+
+
+def _look_up(ids: dict[str, int], symbols: Iterable[str], what: str) -> list[int]:
+    try:
+        return [ids[symbol] for symbol in symbols]
+    except KeyError as error:
+        raise ValueError(
+            f"unknown {what} {error.args[0]!r}; use {what}s of the vocabulary ({len(ids)} {what}s)"
+        ) from None
 
 
 def _ordinary(ids: Iterable[int], vocab_size: int) -> Iterable[int]:
