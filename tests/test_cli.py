@@ -17,9 +17,9 @@ from helpers import tiny_lm
 from tfcourse import cli
 from tfcourse.checkpoints import load_checkpoint, save_checkpoint
 from tfcourse.config import ModelConfig, TrainConfig
+from tfcourse.data.tasks import FROM_DATA
+from tfcourse.data.tasks import TASKS as TASKS_
 from tfcourse.presets import PRESETS
-from tfcourse.tasks import FROM_DATA
-from tfcourse.tasks import TASKS as TASKS_
 
 SMALL = ["--n-held-out", "8", "--d-model", "16", "--n-layers", "1", "--n-heads", "2"]
 SMALL += ["--batch-size", "4", "--warmup", "1"]

@@ -16,8 +16,8 @@ from typing import Any, Literal, NoReturn, get_args, get_origin, get_type_hints
 
 from tfcourse import __version__
 from tfcourse.config import ModelConfig, TrainConfig
+from tfcourse.data.tasks import DATA, FROM_DATA, TASKS, make_task
 from tfcourse.presets import PRESETS
-from tfcourse.tasks import DATA, FROM_DATA, TASKS, make_task
 
 EXAMPLES = """\
 examples:
