@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 import torch
+
+# Dense half-precision matrix products with float32 sums, FLOP/s, by the GPU's name as torch gives
+# it. From NVIDIA's datasheets "T4", "L4", "A100", "H100" and "H200 Tensor Core GPU"; those of L4,
+# H100 and H200 print twice as much, with sparsity.
+_PEAK_FLOPS = {
+    r"(Tesla|NVIDIA) T4": 65e12,
+    r"NVIDIA L4": 121e12,
+    r"(NVIDIA )?A100[- ](SXM4|PCIE|80GB)[- ](40GB|80GB|PCIe)": 312e12,
+    r"NVIDIA H100 80GB HBM3": 989e12,  # the SXM module
+    r"NVIDIA H100 PCIe": 756e12,
+    r"NVIDIA H200": 989e12,
+}
 
 
 def choose_device(name: str) -> torch.device:
@@ -39,3 +53,16 @@ def choose_precision(name: str, device: torch.device) -> str:
     if device.type != "cuda":
         return "fp32"
     return "bf16" if torch.cuda.get_device_capability(device) >= (8, 0) else "fp16"
+
+
+def peak_flops(gpu: str, precision: str) -> float | None:
+    """Return the most FLOP/s that a GPU's datasheet promises in a precision; None if not known.
+
+    A share of this is a model's MFU (model FLOPs utilization). `gpu` is the whole name: an
+    "NVIDIA H100 NVL" or a slice of an H100 has another peak than the cards in the table.
+
+    Source of MFU: Chowdhery et al. 2022 (PaLM), appendix B.
+    """
+    if precision not in ("bf16", "fp16") or ("T4" in gpu and precision == "bf16"):
+        return None  # a T4 only emulates bfloat16
+    return next((peak for name, peak in _PEAK_FLOPS.items() if re.fullmatch(name, gpu)), None)
