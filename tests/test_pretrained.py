@@ -8,6 +8,7 @@ and turn its parity red: one square matrix transposed, one position shifted, one
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from tfcourse.architectures import Model
+from tfcourse.families import FAMILIES
 from tfcourse.pretrained import read_pretrained, to_hf, write_pretrained
 
 TOLERANCE = dict(atol=1e-4, rtol=1e-4)
@@ -281,6 +283,20 @@ def test_a_model_that_a_family_cannot_hold_is_not_written(tmp_path):
         to_hf(model, "bert")
     with pytest.raises(ValueError, match="llama has no"):
         to_hf(model, "llama")
+
+
+def test_a_misspelt_name_in_a_table_is_named(tmp_path, monkeypatch):
+    """Catches: a line of a table that fills nothing of ours, skipped without a word."""
+    family, settings = SHAPES[0]
+    reference(family, settings).save_pretrained(tmp_path)
+    model = read_pretrained(tmp_path)
+    wrong = {"stack.blocks.{i}.attention.nrom": "transformer.h.{i}.ln_1"}
+    table = FAMILIES[family]
+    monkeypatch.setitem(FAMILIES, family, replace(table, layers=wrong | table.layers))
+    for use in (lambda: read_pretrained(tmp_path), lambda: to_hf(model, family)):
+        with pytest.raises(ValueError) as caught:
+            use()
+        one_line(caught.value, "stack.blocks.{i}.attention.nrom")
 
 
 def test_a_folder_without_a_checkpoint_is_named(tmp_path):

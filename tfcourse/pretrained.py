@@ -1,7 +1,7 @@
 """Public weights: read a Hugging Face checkpoint into a model of this course, and write one.
 
-`families.py` says which of their tensors fill which of ours. What a checkpoint asks for and this
-package cannot do is refused by name, never loaded as if it were something else.
+The tables in `families/` say which of their tensors fill which of ours. What a checkpoint asks for
+and this package cannot do is refused by name, never loaded as if it were something else.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ def from_hf(config: dict[str, Any], weights: dict[str, Tensor]) -> Model:
         given = fixed_tables(ours) | given
     expected = model.state_dict()
     loaded: dict[str, Tensor] = {}
-    for name, sources, how in family.names(ours):
+    for name, sources, form in family.tensors(model):
         if missing := [source for source in sources if source not in given]:
             raise ValueError(f"the weights hold no {missing[0]}")
-        loaded[name] = _to_ours([given.pop(source) for source in sources], how, name)
+        loaded[name] = _to_ours([given.pop(source) for source in sources], form)
         if loaded[name].shape != expected[name].shape:
             raise ValueError(
                 f"{sources[0]} has shape {tuple(loaded[name].shape)} for {name}, and "
@@ -100,8 +100,8 @@ def to_hf(model: Model, family: str) -> tuple[dict[str, Any], dict[str, Tensor]]
             raise ValueError(f"{family} has no {field}={value!r}; it has {getattr(back, field)!r}")
     ours: dict[str, Tensor] = model.state_dict()
     weights: dict[str, Tensor] = {}
-    for name, targets, how in entry.names(model.config):
-        weights |= _to_theirs(ours[name], targets, how, model.config)
+    for name, targets, form in entry.tensors(model):
+        weights |= _to_theirs(ours[name], targets, form, model.config)
     return config, weights
 
 
@@ -132,28 +132,28 @@ def _tied(name: str) -> str:
     }[name]
 
 
-def _to_ours(parts: list[Tensor], how: str, name: str) -> Tensor:
-    if how == "transposed":
-        return parts[0].T
-    if how == "patches":
-        return parts[0].flatten(1)
-    if how == "stacked":
-        return torch.cat(parts)
-    return parts[0].flatten() if name == "head.bias" else parts[0]
+def _to_ours(parts: list[Tensor], form: str) -> Tensor:
+    forms = {
+        "same": lambda theirs: theirs,
+        "transposed": lambda theirs: theirs.T,
+        "patches": lambda theirs: theirs.flatten(1),  # a convolution's kernels
+        "row": lambda theirs: theirs.flatten(),
+    }
+    return forms[form](parts[0]) if len(parts) == 1 else torch.cat(parts)
 
 
 def _to_theirs(
-    weight: Tensor, names: list[str], how: str, config: ModelConfig
+    weight: Tensor, names: list[str], form: str, config: ModelConfig
 ) -> dict[str, Tensor]:
-    if how == "transposed":
+    if form == "transposed":
         return {names[0]: weight.T}
-    if how == "patches":
+    if form == "patches":
         shape = (-1, config.image_channels, config.patch_size, config.patch_size)
         return {names[0]: weight.reshape(shape)}
-    if how == "stacked":
-        widths = [len(weight) // len(names)] * len(names)
-        if len(names) == 3:  # queries, keys, values
-            heads = (config.n_heads, config.n_kv_heads, config.n_kv_heads)
-            widths = [n * config.head_dim for n in heads]
-        return dict(zip(names, weight.split(widths), strict=True))
-    return {names[0]: weight.unsqueeze(0) if names[0] == "final_logits_bias" else weight}
+    if form == "row":
+        return {names[0]: weight.unsqueeze(0)}
+    widths = [len(weight) // len(names)] * len(names)
+    if len(names) == 3:  # queries, keys, values
+        heads = (config.n_heads, config.n_kv_heads, config.n_kv_heads)
+        widths = [n * config.head_dim for n in heads]
+    return dict(zip(names, weight.split(widths), strict=True))
