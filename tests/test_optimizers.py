@@ -6,10 +6,10 @@ from itertools import pairwise
 import pytest
 import torch
 from counting import counting_lm, plan
-from helpers import one_line
+from helpers import normal, one_line
 
 from tfcourse import devices
-from tfcourse.optimizers import make_optimizers, schedule, set_learning_rate
+from tfcourse.optimizers import Muon, make_optimizers, orthogonalize, schedule, set_learning_rate
 
 # --- the learning rate
 
@@ -51,6 +51,35 @@ def test_the_rate_of_a_step_is_the_peak_times_the_share():
 
 
 # --- the optimizer
+
+
+@pytest.mark.parametrize("shape", [(16, 48), (48, 16), (24, 24)])
+def test_muon_takes_the_steps_of_torchs(shape):
+    """Ten steps; torch's orthogonalization rounds to bfloat16, so 2 % of the way is allowed.
+
+    Catches: a momentum or a decay of another kind; no Nesterov step; a rate that does not grow with
+    tall matrices.
+    """
+    start = normal(*shape)
+    ours, theirs = (torch.nn.Parameter(start.clone()) for _ in range(2))
+    optimizers = Muon([ours], lr=0.02, weight_decay=2.0), torch.optim.Muon([theirs], 0.02, 2.0)
+    for step in range(10):
+        for p, optimizer in zip((ours, theirs), optimizers, strict=True):
+            p.grad = normal(*shape, seed=1 + step)
+            optimizer.step()
+    way = (theirs - start).norm()
+    assert (ours - theirs).norm() < 0.02 * way
+
+
+@pytest.mark.parametrize("shape", [(1, 40), (40, 1), (30, 50), (50, 30)])
+def test_orthogonalize_keeps_the_singular_vectors(shape):
+    """Catches: a missing transposition; coefficients in another order; the Frobenius norm left."""
+    matrix = normal(*shape)
+    u, values, v = torch.linalg.svd(matrix, full_matrices=False)
+    inner = u.T @ orthogonalize(1e3 * matrix) @ v.T
+    assert values.min() > 0.01 * values.max()
+    assert inner.diagonal().min() > 0.68 and inner.diagonal().max() < 1.21
+    assert (inner - inner.diagonal().diag()).abs().max() < 1e-4
 
 
 def test_only_matrices_decay():

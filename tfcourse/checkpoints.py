@@ -12,6 +12,7 @@ import torch
 
 from tfcourse.architectures import ARCHITECTURES, Model
 from tfcourse.config import ModelConfig
+from tfcourse.distributed import spread_like, whole
 from tfcourse.files import write_whole
 
 FORMAT = "tfcourse checkpoint 1"
@@ -22,8 +23,10 @@ class CheckpointError(ValueError):
     """A file that is no checkpoint, is cut off, or lacks what was asked of it."""
 
 
-def save_checkpoint(path: Path, model: Model, **parts: Any) -> None:
+def save_checkpoint(path: Path, model: Model, *, write: bool = True, **parts: Any) -> None:
     """Write the model and the given parts to one file, whole or not at all.
+
+    A model that is split over processes is gathered first: all of them call this, one writes.
 
     `parts` may hold tensors, numbers, strings, and lists and dicts of them: what
     `torch.load(weights_only=True)` accepts, so that opening a checkpoint never runs code.
@@ -33,11 +36,14 @@ def save_checkpoint(path: Path, model: Model, **parts: Any) -> None:
     """
     state = {
         "format": FORMAT,
-        "architecture": type(model).__name__,
+        # Not the name of the class: FSDP gives its models classes of their own.
+        "architecture": next(n for n, kind in ARCHITECTURES.items() if isinstance(model, kind)),
         "model_config": asdict(model.config),
-        "model": strip_wrappers(model.state_dict()),
+        "model": {n: whole(w) for n, w in strip_wrappers(model.state_dict()).items()},
         **parts,
     }
+    if not write:
+        return
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, lambda file: torch.save(state, file))
@@ -105,7 +111,7 @@ def load_weights(model: torch.nn.Module, state: dict[str, Any]) -> None:
                 f"{name} has shape {tuple(weight.shape)} in the checkpoint and "
                 f"{tuple(expected[name].shape)} in the model; build it with the saved model_config"
             )
-    model.load_state_dict(weights)
+    model.load_state_dict({n: spread_like(w, expected[n]) for n, w in weights.items()})
 
 
 def strip_wrappers(weights: dict[str, Any]) -> dict[str, Any]:

@@ -170,6 +170,7 @@ class TrainConfig:
         Literal["auto", "fp32", "bf16", "fp16"], "number format of matrix products"
     ] = "auto"
     compile: Annotated[bool, "compile the model (torch.compile)"] = False
+    fsdp: Annotated[bool, "split the weights over the processes of torchrun (FSDP2)"] = False
     device: Annotated[str, "cpu, cuda, mps, or auto for the best there is"] = "auto"
     seed: Annotated[int, "of dropout and of the first weights; the data has its own"] = 0
     eval_every: Annotated[int, "steps between held-out scores; 0 for the end alone"] = 0

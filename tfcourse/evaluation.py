@@ -11,6 +11,7 @@ from torch import Tensor
 
 from tfcourse.architectures import Model
 from tfcourse.data.batching import DataSet
+from tfcourse.distributed import ALONE, World
 from tfcourse.losses import IGNORE
 
 
@@ -45,18 +46,26 @@ class Evaluation:
 
 @torch.no_grad()
 def held_out_nll(
-    model: Model, data: DataSet, batch_size: int = 64
+    model: Model, data: DataSet, batch_size: int = 64, world: World = ALONE
 ) -> tuple[Float[Tensor, "rows"], Float[Tensor, "rows"]]:
-    """Return each held-out row's summed loss in nats and its number of targets."""
+    """Return each held-out row's summed loss in nats and its number of targets.
+
+    Several processes take turns with the batches; each returns all rows.
+    """
     device = model.head.weight.device
-    nll, counts = [], []
+    found = {}
     with model.evaluating():
-        for batch in data.held_out_batches(batch_size):
+        for i, batch in enumerate(data.held_out_batches(batch_size)):
+            if i % world.size != world.rank:
+                continue
             there = batch.to(device)
             losses = model.loss(there.inputs, there.targets, reduction="none", **there.context)
-            nll.append(losses.cpu().double().sum(dim=1))  # a GPU of Apple's has no float64
-            counts.append((batch.targets != IGNORE).sum(dim=1).double())
-    return torch.cat(nll), torch.cat(counts)
+            nll = losses.cpu().double().sum(dim=1)  # a GPU of Apple's has no float64
+            found[i] = nll, (batch.targets != IGNORE).sum(dim=1).double()
+    for theirs in world.gather(found):
+        found |= theirs
+    all_nll, all_counts = zip(*(found[i] for i in sorted(found)), strict=True)
+    return torch.cat(all_nll), torch.cat(all_counts)
 
 
 def entropy_floor(data: DataSet) -> float | None:
@@ -68,9 +77,9 @@ def entropy_floor(data: DataSet) -> float | None:
     return float(data.floor.double().sum() / n_tokens)
 
 
-def evaluate(model: Model, data: DataSet, batch_size: int = 64) -> Evaluation:
+def evaluate(model: Model, data: DataSet, batch_size: int = 64, world: World = ALONE) -> Evaluation:
     """Score the held-out rows; compare with the floor of the same rows where it is known."""
-    nll, counts = held_out_nll(model, data, batch_size)
+    nll, counts = held_out_nll(model, data, batch_size, world)
     n_tokens = int(counts.sum())
     loss = float(nll.sum() / n_tokens)
     score = data.score(model)

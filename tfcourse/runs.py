@@ -22,6 +22,7 @@ from tfcourse.checkpoints import (
 )
 from tfcourse.config import ModelConfig, TrainConfig
 from tfcourse.data.batching import DataSet
+from tfcourse.distributed import ALONE, World, spread_like, whole
 from tfcourse.evaluation import Evaluation
 from tfcourse.files import write_whole
 
@@ -54,6 +55,7 @@ class Run:
     optimizers: list[torch.optim.Optimizer]
     scaler: torch.amp.GradScaler
     precision: str
+    world: World = ALONE
     history: History = field(default_factory=History)
 
 
@@ -61,7 +63,7 @@ class RunFiles:
     """The files of one run: `checkpoint.pt`, and `metrics.jsonl` with one record per line."""
 
     # What a resumed run may change. Another device or compiled code may round differently.
-    FREE = ("device", "compile", "eval_every", "save_every")
+    FREE = ("device", "compile", "fsdp", "eval_every", "save_every")
 
     # What only a resumed run needs of a checkpoint.
     PARTS = (
@@ -69,8 +71,9 @@ class RunFiles:
         *("n_threads", "precision", "n_tokens", "seconds"),
     )
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, writes: bool = True) -> None:
         self.folder = folder
+        self.writes = writes  # of several processes one does
         self.checkpoint = folder / FILE_NAME
         self.metrics = folder / "metrics.jsonl"
 
@@ -89,11 +92,14 @@ class RunFiles:
 
     def begin(self) -> None:
         """Make the folder for a new run."""
-        self.check_unused()
-        self.folder.mkdir(parents=True, exist_ok=True)
+        if self.writes:
+            self.check_unused()
+            self.folder.mkdir(parents=True, exist_ok=True)
 
     def append(self, record: dict[str, int | float]) -> None:
         """Add one record to the metrics."""
+        if not self.writes:
+            return
         try:
             with open(self.metrics, "a") as file:
                 file.write(json.dumps(record) + "\n")
@@ -105,16 +111,17 @@ class RunFiles:
             ) from error
 
     def save(self, run: Run, step: int) -> None:
-        """Write the checkpoint after `step` steps."""
+        """Write the checkpoint after `step` steps; all processes of a run have to call this."""
         save_checkpoint(
             self.checkpoint,
             run.model,
+            write=self.writes,
             step=step,
             train_config=asdict(run.config),
             data=run.data.to_dict(),
-            optimizers=[optimizer.state_dict() for optimizer in run.optimizers],
+            optimizers=[_whole_state(optimizer) for optimizer in run.optimizers],
             scaler=run.scaler.state_dict(),
-            rng=rng_state(),
+            rng=run.world.gather(rng_state()),
             n_threads=torch.get_num_threads(),
             precision=run.precision,
             n_tokens=run.history.n_tokens,
@@ -152,9 +159,20 @@ class RunFiles:
         load_weights(run.model, state)
         for optimizer, saved in zip(run.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
+            for weight, values in optimizer.state.items():
+                for name, value in values.items():
+                    if value.shape == weight.shape:
+                        values[name] = spread_like(value, weight)
         if state["scaler"]:  # empty where the run needed none
             run.scaler.load_state_dict(state["scaler"])
-        set_rng_state(state["rng"])
+        if len(state["rng"]) == run.world.size:
+            set_rng_state(state["rng"][run.world.rank])
+        else:
+            warnings.warn(
+                f"the run had {len(state['rng'])} processes and goes on with {run.world.size}: "
+                "what dropout draws begins anew",
+                stacklevel=3,
+            )
         run.history.n_tokens, run.history.seconds = state["n_tokens"], state["seconds"]
         run.history.records = self._cut_metrics(state["step"])
         return state["step"]
@@ -182,5 +200,12 @@ class RunFiles:
                 break
             records.append(record)
         text = "".join(json.dumps(record) + "\n" for record in records)
-        write_whole(self.metrics, lambda file: file.write(text.encode()))
+        if self.writes:
+            write_whole(self.metrics, lambda file: file.write(text.encode()))
         return records
+
+
+def _whole_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    saved = optimizer.state_dict()
+    states = saved["state"].items()
+    return saved | {"state": {i: {k: whole(v) for k, v in state.items()} for i, state in states}}

@@ -19,6 +19,15 @@ from tfcourse.architectures import Model
 from tfcourse.config import TrainConfig
 from tfcourse.data.batching import Batch, DataSet
 from tfcourse.devices import choose_device, choose_precision
+from tfcourse.distributed import (
+    exchange_if,
+    join,
+    lost_peer_explained,
+    replicate,
+    shard,
+    whole,
+    whole_weights,
+)
 from tfcourse.evaluation import Evaluation, entropy_floor, evaluate
 from tfcourse.optimizers import make_optimizers, schedule, set_learning_rate
 from tfcourse.runs import History, Run, RunFiles
@@ -39,35 +48,46 @@ def train(
     a run that was never stopped. Ctrl-C finishes the current step, saves (with `out_dir`),
     and raises KeyboardInterrupt; a second Ctrl-C does not wait.
 
+    Processes that `torchrun` has started share each batch and all return the same history. With
+    `config.fsdp` each keeps only its part of the model; the checkpoint holds the whole.
+
     Raises:
-        ValueError: the model does not fit the data, or `out_dir` holds a run and `resume` is off.
+        ValueError: the model does not fit the data, `out_dir` holds a run and `resume` is off, or
+            a batch does not fill all processes.
         CheckpointError: the checkpoint belongs to another model, data set or configuration.
         FloatingPointError: the loss or the gradient is no longer finite; the message names the step
             and the layer. The last checkpoint is untouched.
         KeyboardInterrupt: the run was interrupted; the message says after which step.
+        ConnectionError: another process of the run has ended.
     """
     if resume and out_dir is None:
         raise ValueError("resume=True needs out_dir, the folder that holds the checkpoint")
     data.check_fit(model.config)
-    device = choose_device(config.device)
+    world, device = join(choose_device(config.device))
     precision = choose_precision(config.precision, device)
+    _check_processes(config, world.size, precision)
     model.to(device).train()
+    if config.fsdp:
+        shard(model)
+    loss_function = compile_loss(model) if config.compile else model.loss
+    if world.size > 1 and not config.fsdp:
+        loss_function = replicate(model, loss_function)
     scaler = torch.amp.GradScaler(device.type, enabled=precision == "fp16")
-    run = Run(model, data, config, make_optimizers(model, config), scaler, precision)
-    torch.manual_seed(config.seed)
+    run = Run(model, data, config, make_optimizers(model, config), scaler, precision, world)
+    torch.manual_seed(config.seed + world.rank)
     first_step = 0
-    files = RunFiles(Path(out_dir)) if out_dir is not None else None
+    files = RunFiles(Path(out_dir), writes=world.rank == 0) if out_dir is not None else None
     if files is not None:
         if resume:
             first_step = files.restore(run)
         else:
             files.begin()
 
-    loss_function = compile_loss(model) if config.compile else model.loss
-    bar = tqdm(total=config.steps, initial=first_step, disable=not progress, desc="train")
+    quiet = not progress or world.rank > 0
+    bar = tqdm(total=config.steps, initial=first_step, disable=quiet, desc="train")
     floor = entropy_floor(data)
     started = time.perf_counter() - run.history.seconds
-    with interrupts_after_step() as interrupted, bar:
+    with lost_peer_explained(), interrupts_after_step(world.size == 1) as interrupted, bar:
         for step in range(first_step, config.steps):
             batch = data.train_batch(step, config.batch_size)
             set_learning_rate(run.optimizers, schedule(step, config))
@@ -86,7 +106,8 @@ def train(
                 "n_tokens": run.history.n_tokens,
                 "seconds": round(run.history.seconds, 3),
             }
-            stop = interrupted()  # asked once a step: what ends the run is also saved
+            # Asked once a step: what ends the run is also saved. One process stops all.
+            stop = world.sum(float(interrupted()), device) > 0
             save = stop or _due(done, config.save_every, config.steps)
             score = _due(done, config.eval_every, config.steps)
             if save or score:
@@ -94,7 +115,7 @@ def train(
             if files is not None and save:
                 files.save(run, done)  # before scoring, which may take long or fail
             if score:
-                run.history.evaluation = evaluate(model, data, config.batch_size)
+                run.history.evaluation = _evaluate(run)
                 record |= _scores(run.history.evaluation)
             run.history.records.append(record)
             if files is not None:
@@ -104,8 +125,25 @@ def train(
                 saved = "saved" if files is not None else "not saved"
                 raise KeyboardInterrupt(f"interrupted after step {done}, {saved}")
     if run.history.evaluation is None:  # resumed after its last step
-        run.history.evaluation = evaluate(model, data, config.batch_size)
+        run.history.evaluation = _evaluate(run)
     return run.history
+
+
+def _check_processes(config: TrainConfig, n_processes: int, precision: str) -> None:
+    if config.fsdp and n_processes == 1:
+        raise ValueError("fsdp=True needs several processes; start with torchrun")
+    if config.fsdp and precision == "fp16":
+        raise ValueError("fsdp=True does not scale gradients; use precision='bf16' or 'fp32'")
+    if config.batch_size < config.accumulate * n_processes:
+        raise ValueError(
+            f"batch_size={config.batch_size} rows do not fill accumulate={config.accumulate} parts "
+            f"on {n_processes} processes; use at least {config.accumulate * n_processes}"
+        )
+
+
+def _evaluate(run: Run) -> Evaluation:
+    with whole_weights(run.model):
+        return evaluate(run.model, run.data, run.config.batch_size, run.world)
 
 
 def compile_loss(model: Model) -> Callable[..., Tensor]:
@@ -119,6 +157,7 @@ def take_step(run: Run, batch: Batch, loss_function: Callable[..., Tensor]) -> t
 
     The batch may be computed in parts. Each part adds its *sum* of losses divided by the number of
     targets in the whole batch, so that parts with few targets do not weigh more than they should.
+    So does each process, with its share of the rows.
 
     In float16 a gradient that overflows makes the scaler halve its scale, and the step is tried
     again: weights, schedule and data position stay where they were.
@@ -128,20 +167,23 @@ def take_step(run: Run, batch: Batch, loss_function: Callable[..., Tensor]) -> t
     """
     device = run.model.head.weight.device
     dtype = _autocast_dtype(run)
-    n_targets = max(1, batch.n_targets)
-    parts = batch.to(device).chunk(run.config.accumulate)
+    n_targets, world = max(1, batch.n_targets), run.world
+    parts = batch.chunk(world.size)[world.rank].to(device).chunk(run.config.accumulate)
     while True:
         total = 0.0
         for part in parts:
-            with torch.autocast(device.type, dtype=dtype, enabled=dtype is not None):
-                loss = loss_function(part.inputs, part.targets, reduction="sum", **part.context)
-                loss = loss / n_targets
-            run.scaler.scale(loss).backward()
+            with exchange_if(part is parts[-1], run.model, loss_function):
+                with torch.autocast(device.type, dtype=dtype, enabled=dtype is not None):
+                    loss = loss_function(part.inputs, part.targets, reduction="sum", **part.context)
+                    loss = loss / n_targets
+                # The exchange averages over the processes, and a sum is wanted.
+                run.scaler.scale(loss * world.size).backward()
             total += loss.item()
+        total = world.sum(total, device)
         for optimizer in run.optimizers:
             run.scaler.unscale_(optimizer)  # clip the true gradient, not the scaled one
         limit = run.config.clip or math.inf
-        norm = nn.utils.clip_grad_norm_(run.model.parameters(), limit).item()
+        norm = whole(nn.utils.clip_grad_norm_(run.model.parameters(), limit)).item()
         finite = math.isfinite(total) and math.isfinite(norm)
         if finite:
             for optimizer in run.optimizers:
@@ -209,10 +251,12 @@ def _autocast_dtype(run: Run) -> torch.dtype | None:
 
 
 @contextmanager
-def interrupts_after_step() -> Iterator[Callable[[], bool]]:
+def interrupts_after_step(once: bool = True) -> Iterator[Callable[[], bool]]:
     """Turn the first Ctrl-C or SIGTERM into a note that is read when the step is done.
 
-    Halfway through a step some weights are updated and others not: nothing to save.
+    Halfway through a step some weights are updated and others not: nothing to save. Without `once`
+    a second one changes nothing: `torchrun` sends its processes the Ctrl-C that they have also had
+    from the terminal, and ends those that take more than half a minute.
     """
     noted = False
     if threading.current_thread() is not threading.main_thread():
@@ -226,8 +270,9 @@ def interrupts_after_step() -> Iterator[Callable[[], bool]]:
     def note(number: int, frame: Any) -> None:
         nonlocal noted
         noted = True
-        for s, handler in old.items():
-            signal.signal(s, handler)
+        if once:
+            for s, handler in old.items():
+                signal.signal(s, handler)
 
     for s in old:
         signal.signal(s, note)

@@ -44,10 +44,10 @@ class Batch:
         return Batch(self.inputs.to(device), self.targets.to(device), context)
 
     def chunk(self, n_parts: int) -> list[Batch]:
-        """Split the rows into up to `n_parts` batches."""
+        """Split the rows into `n_parts` batches whose sizes differ by at most one."""
         names = list(self.context)
         columns = [self.inputs, self.targets, *self.context.values()]
-        parts = zip(*(column.chunk(n_parts) for column in columns), strict=True)
+        parts = zip(*(column.tensor_split(n_parts) for column in columns), strict=True)
         return [
             Batch(inputs, targets, dict(zip(names, context, strict=True)))
             for inputs, targets, *context in parts
