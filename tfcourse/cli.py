@@ -1,4 +1,4 @@
-"""The command line: `tfcourse train` and `tfcourse sample`."""
+"""The command line: `tfcourse train`, `tfcourse sample` and `tfcourse costs`."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def make_parser() -> Parser:
     """Build the parser; every flag of a configuration comes from the field that it sets."""
     parser = Parser(
         prog="tfcourse",
-        description="Train and sample the course's transformer.",
+        description="Train and sample the course's transformer; count what a model costs.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -161,6 +161,16 @@ def make_parser() -> Parser:
         "--top-p", type=float, metavar="P", help="draw from the likeliest that reach P [1.0]"
     )
     sample.add_argument("--seed", type=whole, metavar="N", help="repeat the same draws [random]")
+
+    costs = commands.add_parser("costs", help="count what a model costs, without building it")
+    costs.set_defaults(run=run_costs)
+    shapes = [name for name, preset in PRESETS.items() if "vocab_size" in preset["model"]]
+    shapes = [*TASKS["emails"].presets, *shapes]
+    costs.add_argument("--preset", choices=shapes, default="tiny", help="the shape [tiny]")
+    costs.add_argument("--context", type=whole, metavar="N", help="tokens per row [max_len]")
+    costs.add_argument("--batch-size", type=whole, default=1, metavar="N", help="rows [1]")
+    names = ["vocab_size", "max_len", *allowed_fields("emails")["model"]]
+    add_flags(costs, ModelConfig, names, PRESETS["tiny"]["model"] | dict.fromkeys(names[:2]))
     return parser
 
 
@@ -363,6 +373,26 @@ def run_sample(args: argparse.Namespace) -> None:
         if i:
             print("---")
         print(tokenizer.decode(prompt + row))
+
+
+def run_costs(args: argparse.Namespace) -> None:
+    """Print what a model costs; its vocabulary and longest row are the emails' if not given."""
+    from tfcourse.costs import cost_table
+
+    values = PRESETS[args.preset]["model"] | given(args, "ModelConfig")
+    if not {"vocab_size", "max_len"} <= values.keys():
+        values = make_task("emails", DATA | {"n_held_out": 1})[1].model_fields() | values
+    config = ModelConfig(**values)
+    context = config.max_len if args.context is None else args.context
+    for flag, value in (("--context", context), ("--batch-size", args.batch_size)):
+        if value < 1:
+            raise ValueError(f"{flag} {value} leaves nothing to count; use 1 or more")
+    if context > config.max_len:
+        raise ValueError(
+            f"--context {context} is more than a model with max_len={config.max_len} reads; "
+            f"add --max-len {context}"
+        )
+    print(cost_table(config, context, args.batch_size), end="")
 
 
 if __name__ == "__main__":

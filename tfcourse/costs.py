@@ -10,7 +10,7 @@ from typing import Any
 
 from tfcourse.config import ModelConfig
 
-BYTES = {"fp32": 4, "bf16": 2}
+BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 """Bytes per number of matrix products, by the names of `TrainConfig.precision`."""
 
 
@@ -180,7 +180,7 @@ def cost_table(config: ModelConfig, context: int, batch_size: int) -> str:
         tables["crossover, tokens"][name] = {
             part: max(1, round(2 * n - 1 if mean else n)) for part, n in crossovers(shape).items()
         }
-    for name in BYTES:
+    for name in ("fp32", "bf16"):
         lengths = {"one token": 1, "all tokens": context * batch_size}
         cache = {row: kv_cache_bytes(config, n, name) for row, n in lengths.items()}
         tables["KV cache, bytes"][name] = cache
