@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Callable
 
 import torch
+from transformers import GPT2LMHeadModel
 
 from tests.benchmarks.pairs import alternate, make_pair, random_batch, ratio
 from tests.benchmarks.table import Line
+from tfcourse.architectures import DecoderLM
 from tfcourse.generation import generate
 
 NEW_TOKENS = 200
@@ -16,26 +19,12 @@ ROUNDS = 5
 
 def lines() -> list[Line]:
     """Time greedy generation in float32 for one row and for sixteen."""
-    ours, theirs = (model.eval() for model in make_pair())
+    ours, theirs = make_pair()
     table = []
     for rows, target in ((1, 1.1), (16, 1.3)):
-        prompts, _ = random_batch(ours.config.vocab_size, rows, length=16)
-
-        def write_ours(prompts: torch.Tensor = prompts) -> list[list[int]]:
-            return generate(ours, prompts.tolist(), NEW_TOKENS, temperature=0.0)
-
-        def write_theirs(prompts: torch.Tensor = prompts) -> list[list[int]]:
-            out = theirs.generate(
-                prompts,
-                attention_mask=torch.ones_like(prompts),
-                max_new_tokens=NEW_TOKENS,
-                do_sample=False,
-                pad_token_id=0,
-            )
-            return out[:, prompts.shape[1] :].tolist()
-
-        assert write_ours() == write_theirs()  # warms up, too
-        seconds = alternate({"HF": write_theirs, "ours": write_ours}, ROUNDS)
+        sides = writers(ours, theirs, rows, NEW_TOKENS)
+        assert sides["HF"]() == sides["ours"]()  # warms up, too
+        seconds = alternate(sides, ROUNDS)
         gain = ratio(seconds["HF"], seconds["ours"])
         speed = {s: rows * NEW_TOKENS / statistics.median(t) for s, t in seconds.items()}
         table.append(
@@ -47,3 +36,27 @@ def lines() -> list[Line]:
             )
         )
     return table
+
+
+def writers(
+    ours: DecoderLM, theirs: GPT2LMHeadModel, rows: int, new_tokens: int
+) -> dict[str, Callable[[], list[list[int]]]]:
+    """Return, for each side, a function that greedily continues the same prompts of 16 tokens."""
+    prompts, _ = random_batch(ours.config.vocab_size, rows, length=16)
+    theirs.eval()
+
+    def write_theirs() -> list[list[int]]:
+        there = prompts.to(theirs.device)
+        out = theirs.generate(
+            there,
+            attention_mask=torch.ones_like(there),
+            max_new_tokens=new_tokens,
+            do_sample=False,
+            pad_token_id=0,
+        )
+        return out[:, prompts.shape[1] :].tolist()
+
+    return {
+        "HF": write_theirs,
+        "ours": lambda: generate(ours, prompts.tolist(), new_tokens, temperature=0.0),
+    }

@@ -13,10 +13,12 @@ import gc
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from tests.benchmarks.pairs import (
+    SMALLER_GPT2,
     Step,
     alternate,
     make_pair,
@@ -55,7 +57,7 @@ def lines() -> list[Line]:
 
 def make_step(side: str) -> Step:
     """Return the training step of one side; the other side's model is dropped."""
-    ours, theirs = make_pair(VOCAB_SIZE)
+    ours, theirs = make_pair(replace(SMALLER_GPT2, vocab_size=VOCAB_SIZE))
     if side == "HF":
         return training_step(theirs, their_loss(theirs))
     return training_step(ours, ours.loss)
