@@ -103,17 +103,19 @@ def kv_cache_bytes(config: ModelConfig, n_tokens: int, precision: str = "fp32") 
 def training_memory(
     config: ModelConfig, batch_size: int, length: int, precision: str = "fp32", device: str = "cuda"
 ) -> dict[str, int]:
-    """Count the bytes of a training step by part: AdamW, rows of `length` tokens, autocast.
+    """Count the bytes of a training step by part: AdamW, rows of `length` tokens, not compiled.
 
     "activations" are what autograd keeps for the backward pass: each storage once, no parameter,
     but the copies of weights that autocast makes. "loss" is what the chunked loss holds on top: a
-    chunk of logits with its softmax, the gradients of the head and of what it reads. The parts are
-    never held all together; "peak" is the most that is. It counts the larger of two moments: the
-    end of the forward pass, and that of the backward pass, when the gradients have taken the place
-    of the activations.
+    chunk of logits with its softmax, the gradients of the head and of what it reads.
 
-    Attention is taken to be fused: it keeps no scores. (On a GPU that needs another precision than
-    fp32 where key heads are shared.) `batch_size` is one part of an accumulated batch.
+    The parts are never held all together. "peak" is the most that is: weights and moments, and the
+    larger of two, the end of the forward pass or that of the backward pass, when the gradients have
+    taken the place of the activations. With `accumulate`, give one part's rows and add the
+    gradients, which then stay.
+
+    Attention is taken to be fused: it keeps no scores. A GPU that shares key heads in fp32 has no
+    such kernel.
 
     Args:
         device: on a "cpu" RMSNorm is not fused and keeps one more vector per token.
