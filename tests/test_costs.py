@@ -346,8 +346,13 @@ def test_dropout_is_refused_for_memory_alone():
 
 SHAPES = {
     "most for activations": (dict(vocab_size=500, d_model=256, n_layers=4), 8, 256),
-    "most for the loss": (dict(vocab_size=8000, d_model=256, n_layers=2), 8, 256),
-    "most for the weights": (dict(vocab_size=4000, d_model=512, n_layers=3), 2, 64),
+    "most for the loss": (dict(vocab_size=20_000, d_model=128, n_layers=2), 8, 256),
+    "most for the weights": (dict(vocab_size=4000, d_model=512, n_layers=3), 1, 16),
+    "as much for gradients as for the rest": (
+        dict(vocab_size=4000, d_model=512, n_layers=3),
+        4,
+        96,
+    ),
 }
 
 
@@ -356,7 +361,7 @@ SHAPES = {
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak from /proc")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_training_step_grows_the_process_by_the_computed_peak(shape):
-    """Within 25 %; repeated, it was within 10 % and itself varied by less than 1 %.
+    """Within 15 %; in five runs of each shape it was within 3 %, and the growth varied by 0.5 %.
 
     The C library is told to give all large blocks back at once: else what it keeps for later adds
     some 10 %. Catches: a loss that holds twice as many logits at a time; the activations or one of
@@ -370,7 +375,7 @@ def test_a_training_step_grows_the_process_by_the_computed_peak(shape):
     fields, batch_size, length = SHAPES[shape]
     config = ModelConfig(**fields)
     assert training_memory(config, batch_size, length, "fp32", "cpu")["peak"] == pytest.approx(
-        grown, rel=0.25
+        grown, rel=0.15
     )
 
 
@@ -462,13 +467,17 @@ def test_a_preset_without_a_vocabulary_takes_that_of_the_emails(capsys, preset):
     """Catches: a vocabulary of no words; a max_len of the config's default; flags that lose."""
     status, cells, err = call(capsys, "--preset", preset)
     assert (status, err) == (0, "")
-    fields = PRESETS[preset]["model"]
-    live = DecoderLM(ModelConfig(**fields, vocab_size=363, max_len=50))
-    assert cells["parameters", "total"][0] == f"{live.n_params():,}"
-    flags = ("--vocab-size", 9, "--max-len", 70, "--position", "learned")
-    _, cells, _ = call(capsys, "--preset", preset, *flags)
-    assert cells["parameters", "embedding"][0] == f"{9 * fields['d_model']:,}"
-    assert cells["parameters", "positions"][0] == f"{70 * fields['d_model']:,}"
+    config = ModelConfig(**PRESETS[preset]["model"], vocab_size=363, max_len=50)
+    assert cells["parameters", "total"][0] == f"{DecoderLM(config).n_params():,}"
+
+    def embedded(*flags):
+        _, cells, _ = call(capsys, "--preset", preset, "--position", "learned", *flags)
+        counts = [cells["parameters", part][0] for part in ("embedding", "positions")]
+        return [int(count.replace(",", "")) // config.d_model for count in counts]
+
+    assert embedded() == [363, 50]
+    assert embedded("--vocab-size", 9) == [9, 50]
+    assert embedded("--max-len", 70) == [363, 70]
 
 
 def test_without_a_mask_there_is_no_causal_mean(capsys):
