@@ -378,11 +378,12 @@ def run_sample(args: argparse.Namespace) -> None:
 def run_costs(args: argparse.Namespace) -> None:
     """Print what a model costs; its vocabulary and longest row are the emails' if not given."""
     from tfcourse.costs import cost_table
+    from tfcourse.data.emails import EMAILS
+    from tfcourse.data.tokenizers import WordTokenizer
 
-    values = PRESETS[args.preset]["model"] | given(args, "ModelConfig")
-    if not {"vocab_size", "max_len"} <= values.keys():
-        values = make_task("emails", DATA | {"n_held_out": 1})[1].model_fields() | values
-    config = ModelConfig(**values)
+    n_words = WordTokenizer(EMAILS.vocabulary).vocab_size
+    emails = {"vocab_size": n_words, "max_len": 1 + EMAILS.max_words()}  # as EmailData has them
+    config = ModelConfig(**emails | PRESETS[args.preset]["model"] | given(args, "ModelConfig"))
     n = config.max_len if args.context is None else args.context
     for flag, value in (("--context", n), ("--batch-size", args.batch_size)):
         if value < 1:
