@@ -43,9 +43,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status."""
     parser = make_parser()
     args = parser.parse_args(argv)
-    if sys.stdout is None or sys.stderr is None:  # closed by the shell (`>&-`)
+    silent = os.environ.get("RANK", "0") != "0"  # of several processes one reports
+    if silent or sys.stdout is None or sys.stderr is None:  # closed by the shell (`>&-`)
         nothing = open(os.devnull, "w")  # noqa: SIM115 (open until the process ends)
-        sys.stdout, sys.stderr = sys.stdout or nothing, sys.stderr or nothing
+        sys.stdout, sys.stderr = (not silent and sys.stdout) or nothing, sys.stderr or nothing
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal may lack a letter of the text
             stream.reconfigure(errors="replace")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float
@@ -43,7 +44,7 @@ class Muon(torch.optim.Optimizer):
     Source: Jordan et al. 2024, "Muon: an optimizer for hidden layers in neural networks".
     """
 
-    def __init__(self, matrices: list[Tensor], lr: float, weight_decay: float) -> None:
+    def __init__(self, matrices: Sequence[Tensor], lr: float, weight_decay: float) -> None:
         super().__init__(matrices, {"lr": lr, "weight_decay": weight_decay, "momentum": 0.95})
 
     @torch.no_grad()
