@@ -81,7 +81,8 @@ def test_every_field_reaches_the_run_through_its_flag(capsys, tmp_path):
     train = dict(
         steps=2, batch_size=4, accumulate=2, lr=0.01, min_lr_ratio=0.5, warmup=1,
         weight_decay=0.2, beta1=0.8, beta2=0.9, clip=0.5, optimizer="muon", muon_lr=0.03,
-        precision="fp32", compile=False, fsdp=False, device="cpu", seed=3, eval_every=1, save_every=1,
+        precision="fp32", compile=False, fsdp=False, device="cpu", seed=3, eval_every=1,
+        save_every=1,
     )  # fmt: skip
     flags = []
     for name, value in (model | train).items():
