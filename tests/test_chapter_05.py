@@ -199,6 +199,22 @@ def test_forward_and_backward_cost_six_operations_per_parameter_and_token():
     )
 
 
+def test_what_the_page_says_of_the_email_that_the_model_wrote_is_true():
+    """Its cell is `trained`, and its words differ between machines: so the stored ones are scored.
+
+    Catches: an email stored with the verdict on another one.
+    """
+    printed = [
+        o.text for c in notebooks.read(CHAPTER).cells for o in c.get("outputs", []) if "text" in o
+    ]
+    (stored,) = [text for text in printed if "\npossible: " in text]
+    email, verdict = stored.replace("\n  ", " ").strip().split("\n\npossible: ")
+    data = EmailData(n_held_out=1)
+    scored = EMAILS.score([data.decode([token]) for token in data.encode(email)])
+    impossible = [token.word for token in scored if token.log_p == -math.inf]
+    assert verdict == (f"not with “{impossible[0]}”" if impossible else "yes")
+
+
 @pytest.fixture(scope="module")
 def widget_emails() -> list[dict]:
     notebook = notebooks.read(CHAPTER)

@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 import nbformat
 import notebooks
 import pytest
+import strict_nbval
 from run import NBVAL
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -67,6 +68,28 @@ def test_a_trained_result_is_asserted_by_the_next_cell(chapter):
             assert "nbval-ignore-output" not in notebooks.tags(following), following.source
             checks = [n for n in ast.walk(ast.parse(following.source)) if isinstance(n, ast.Assert)]
             assert checks, following.source
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in CHAPTERS if path.stem[:2].isdigit()], ids=lambda path: path.stem
+)
+def test_a_chapter_has_a_widget_a_quiz_and_a_card(path):
+    """Catches: a chapter that only talks, or that the landing page does not lead to."""
+    cells = code_cells(path)
+    assert any(notebooks.VIEW in o.get("data", {}) for cell in cells for o in cell.outputs)
+    assert any("quiz" in notebooks.tags(cell) for cell in cells)
+    assert f":link: {path.stem}\n" in (path.parent / "index.md").read_text(encoding="utf-8")
+
+
+def test_printed_lines_fit_a_phone(chapter):
+    """35 letters are what a page of 360 pixels shows without sideways scrolling.
+
+    Catches: a table or a sentence that runs out of its box. Source code may.
+    """
+    for cell in code_cells(chapter):
+        if "inspect.getsource" not in cell.source:
+            lines = [line for o in cell.outputs for line in o.get("text", "").splitlines()]
+            assert [line for line in lines if len(line) > 35] == []
 
 
 def test_every_cell_was_run_in_order(chapter):
@@ -131,9 +154,9 @@ def test_tidying_again_changes_nothing(chapter):
 # That nbval sees what it should, and only that.
 
 
-def stored(path: Path, source: str, output: str, kernel: str = "python3") -> Path:
+def stored(path: Path, source: str, output: str, kernel: str = "python3", tags=()) -> Path:
     """Write a notebook of one cell with one stored line of output."""
-    cell = nbformat.v4.new_code_cell(source, execution_count=1)
+    cell = nbformat.v4.new_code_cell(source, execution_count=1, metadata={"tags": list(tags)})
     cell.outputs = [nbformat.v4.new_output("stream", name="stdout", text=output)]
     notebook = nbformat.v4.new_notebook(cells=[cell])
     notebook.metadata.kernelspec = {"name": kernel, "display_name": kernel, "language": "python"}
@@ -162,7 +185,8 @@ def green(folder: Path) -> dict[str, bool]:
 @pytest.mark.nohook
 def test_nbval_sees_each_lie_and_nothing_else(tmp_path):
     """Cases 71, 72, 81, 83. Catches: nbval run lax, a plugin that skips stdout as well,
-    nbval run in the kernel that a notebook names."""
+    nbval run in the kernel that a notebook names; a `trained` cell that is left out, or compared
+    word for word."""
     here = "import os, sys; print(sys.executable == os.environ['EXPECTED'])"
     constant = "from package_of_the_book import EPS; print(EPS)"
     warning = "import warnings; warnings.warn('new')"
@@ -177,11 +201,39 @@ def test_nbval_sees_each_lie_and_nothing_else(tmp_path):
         "constant": (constant, "1e-05", True),
         "changed_constant": (constant, "1e-06", False),
     }
+    trained = "print('loss 0.86'); print('Dear Ivan,')"
+    cases |= {
+        "trained_last_digit_and_words": (trained, "loss 0.87\nHello Mei,", True),
+        "trained_changed_number": (trained, "loss 0.26\nDear Ivan,", False),
+        "trained_exception": (f"{trained}; 1 / 0", "loss 0.86\nDear Ivan,", False),
+    }
     (tmp_path / "package_of_the_book.py").write_text("EPS = 1e-5\n")
     for name, (source, output, _) in cases.items():
         kernel = "an-authors-own-env" if name == "kernel_of_the_author" else "python3"
-        stored(tmp_path / f"{name}.ipynb", source, output + "\n", kernel)
+        tags = ["trained", "nbval-ignore-output"] if "trained" in name else []
+        stored(tmp_path / f"{name}.ipynb", source, output + "\n", kernel, tags)
     assert green(tmp_path) == {name: expected for name, (_, _, expected) in cases.items()}
+
+
+@pytest.mark.parametrize(
+    ("stored", "printed", "said"),
+    [
+        ("loss 2.22  floor 1.9\n", "loss 2.23  floor 1.8\n", ""),
+        ("repair 95%\nsteps 10\n", "repair 94%\nsteps 10\n", ""),
+        ("MLP 1   −0.1\n", "MLP 1    +0.0\n", ""),
+        ("do do receive\n", "do do do\n", ""),
+        ("loss 2.22\n", "loss 2.24\n", "2.22 is stored, 2.24 came out, in the line: loss 2.22"),
+        ("loss 2.2\n", "loss 2.20\n", "2.2 is stored, 2.20 came out, in the line: loss 2.2"),
+        ("MLP +0.4\n", "MLP -0.4\n", "+0.4 is stored, -0.4 came out, in the line: MLP +0.4"),
+        ("with 1.4\n", "without 1.4\n", "stored: with 1.4\nnow:    without 1.4"),
+        ("loss 0.7\n", "loss 0.7\nfloor 0.7\n", "lines with numbers: 1 stored, 2 came out"),
+        ("loss 0.7\n", "loss nan\n", "lines with numbers: 1 stored, 0 came out"),
+    ],
+)
+def test_a_trained_number_may_differ_by_one_in_its_last_digit(stored, printed, said):
+    """Catches: a tolerance of two digits, or relative; a lost sign; words left uncompared;
+    text that a model wrote compared word for word."""
+    assert strict_nbval.disagreement(stored, printed) == said
 
 
 @pytest.mark.slow

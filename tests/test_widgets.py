@@ -23,7 +23,8 @@ def measurement(residual=True, alpha=1.0, depth=2, **changed):
         "depth": depth,
         "cosine": [1 - math.exp(-i - alpha) for i in layers],
         "stream_rms": [math.sqrt(alpha + i) for i in layers],
-        "gradient": [math.exp(-i * math.pi * alpha) for i in layers],
+        "weight_gradient": [math.exp(i * math.pi * alpha) for i in range(depth)],
+        "query_key_gradient": [math.exp(-i * math.pi * alpha) for i in range(depth)],
     }
     return {**record, **changed}
 
@@ -45,13 +46,13 @@ def email(length=3, **changed):
 
 
 def test_the_lab_holds_the_numbers_it_was_given_to_six_digits():
-    """Catches: rounding to four digits, or the gradient stored as the stream's size."""
+    """Catches: rounding to four digits, or one gradient stored as the other."""
     given = grid()
     held = ResidualLab(given).get_state()["measurements"]
     assert len(held) == len(given)
     for g, h in zip(given, held, strict=True):
         assert (h["residual"], h["alpha"], h["depth"]) == (g["residual"], g["alpha"], g["depth"])
-        for name in ("cosine", "stream_rms", "gradient"):
+        for name in ("cosine", "stream_rms", "weight_gradient", "query_key_gradient"):
             assert h[name] == pytest.approx(g[name], rel=5e-6)
 
 
@@ -97,8 +98,8 @@ def test_the_start_can_be_chosen():
             "0 records with residual=True, alpha=0.9, depth=4; give exactly one",
         ),
         (
-            [measurement(gradient=[1.0, 2.0])],
-            r"measurements\[0\]\.gradient has 2 values; give 3",
+            [measurement(weight_gradient=[1.0, 2.0, 3.0])],
+            r"measurements\[0\]\.weight_gradient has 3 values; give 2",
         ),
         (
             [measurement(cosine=[0.0, math.nan, 0.0])],
@@ -113,8 +114,8 @@ def test_the_start_can_be_chosen():
             r"measurements\[0\]\.stream_rms\[2\]=inf; give a finite number >= 0",
         ),
         (
-            [measurement(gradient=[-1.0, 1.0, 1.0])],
-            r"measurements\[0\]\.gradient\[0\]=-1\.0; give a finite number >= 0",
+            [measurement(query_key_gradient=[-1.0, 1.0])],
+            r"measurements\[0\]\.query_key_gradient\[0\]=-1\.0; give a finite number >= 0",
         ),
         ([measurement(depth=0)], r"measurements\[0\]\.depth=0; give a number of blocks >= 1"),
         (

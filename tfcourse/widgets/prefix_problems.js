@@ -145,8 +145,8 @@ function render({ model, el }) {
       `Mask ${on ? "on" : "off"}: ${on ? 0 : questions - 1} of ${questions} questions can see their own answer. ` +
       `Question ${question} reads ${on ? `${question} of ${questions}` : `all ${questions}`} inputs; its answer ${quote(answer)}` +
       `${kinds.length ? ` (${kinds[question - 1]})` : ""} is ` +
-      (leaks ? `input ${question + 1}, so it leaks. ` : question === questions ? "no input of any question. " : "hidden. ") +
-      `The model gives it ${decimals(p(nll, question - 1))}, the source ${decimals(p(source_nll, question - 1))}. ` +
+      (leaks ? `input ${question + 1}, so it leaks. ` : question === questions ? "no input of this email. " : "hidden. ") +
+      `The model ${on ? "with" : "without"} a mask gives it ${decimals(p(nll, question - 1))}, the source ${decimals(p(source_nll, question - 1))}. ` +
       `Mean loss of ${question === 1 ? "question 1" : `questions 1 to ${question}`}: ${decimals(means.model[question - 1])} nats; ` +
       `the source's own, the floor: ${decimals(means.source[question - 1])}.`;
 

@@ -1,15 +1,23 @@
+// Below this a gradient is the rounding error of the machine that measured it.
+const DEAD = 1e-6;
+const gradient = (value) => (value < DEAD ? "below 10⁻⁶" : significant(value));
+// `first` is where a measurement begins: 0 is the embedding.
 const PANELS = [
   {
-    field: "cosine", title: "Alikeness of the positions (mean cosine)",
-    short: "alike", show: decimals, log: false,
+    field: "cosine", title: "How alike are two positions?",
+    short: "alike", show: decimals, first: 0, low: -1, log: false,
   },
   {
-    field: "stream_rms", title: "Size of the stream (root mean square)",
-    short: "size", show: significant, log: true,
+    field: "stream_rms", title: "Size of the stream",
+    short: "size", show: significant, first: 0, low: 0, log: true,
   },
   {
-    field: "gradient", title: "Gradient that arrives (norm)",
-    short: "gradient", show: significant, log: true,
+    field: "weight_gradient", title: "Gradient of all weights of a block",
+    short: "gradient", show: gradient, first: 1, low: DEAD, log: true,
+  },
+  {
+    field: "query_key_gradient", title: "Gradient of its queries and keys",
+    short: "of queries and keys", show: gradient, first: 1, low: DEAD, log: true,
   },
 ];
 // From here on two positions count as the same.
@@ -21,18 +29,19 @@ function describe(name, m) {
   while (start > 0 && m.cosine[start - 1] >= ALIKE) start--;
   const alike =
     start < m.cosine.length
-      ? `the positions are alike (cosine at least ${ALIKE}) from block ${start} on`
-      : `the positions end at a mean cosine of ${decimals(m.cosine.at(-1))}`;
+      ? `all positions are alike (cosine at least ${ALIKE}) from block ${start} on`
+      : `two positions end at a mean cosine of ${decimals(m.cosine.at(-1))}`;
   return (
     `${name}: ${alike}; the stream ends at size ${significant(m.stream_rms.at(-1))}; ` +
-    `the gradient at block 0 is ${significant(m.gradient[0])}.`
+    `the gradient of block 1 is ${gradient(m.weight_gradient[0])}, ` +
+    `that of its queries and keys ${gradient(m.query_key_gradient[0])}.`
   );
 }
 
 function compare(without, kept, keptName) {
-  if (!without.gradient[0] || !kept.gradient[0]) return "";
-  const ratio = significant(without.gradient[0] / kept.gradient[0]);
-  return ` The gradient at block 0 is ${ratio} times as large without + x as ${keptName}.`;
+  const [a, b] = [without, kept].map((m) => m.weight_gradient[0]);
+  if (a < DEAD || b < DEAD) return "";
+  return ` Over all weights, block 1 gets ${significant(a / b)} times as much without +\u00a0x as ${keptName}.`;
 }
 
 function render({ model, el }) {
@@ -43,14 +52,14 @@ function render({ model, el }) {
   const alphas = [...new Set(measurements.filter((m) => m.residual).map((m) => m.alpha))].sort(
     (p, q) => q - p,
   );
-  const ranges = PANELS.map(({ field, log }) =>
-    rangeOf(measurements.flatMap((m) => m[field]), log),
+  const ranges = PANELS.map(({ field, low, log }) =>
+    rangeOf(measurements.flatMap((m) => m[field].map((v) => Math.max(v, low))), log),
   );
 
   const frame = makeFrame(
     el,
     "What dies first when the + x goes?",
-    "move the depth from its smallest value to its largest and see which of the three lines without + x gives up first.",
+    "move the depth from its smallest value to its largest. Without + x, what goes first: the difference between positions, the gradient of all weights, or that of the queries and keys?",
   );
   const blocks = (d) => (d === 1 ? "1 block" : `${d} blocks`);
   const depth = makeSlider(
@@ -65,6 +74,10 @@ function render({ model, el }) {
   frame.controls.append(depth.element, kept.element, dropped.element);
   if (alphas.length > 1) frame.controls.append(alpha.element);
 
+  const pictures = PANELS.map(() => make("div"));
+  frame.pictures.classList.add("tfc-columns");
+  frame.pictures.append(...pictures);
+
   const draw = () => {
     const d = model.get("depth");
     const a = model.get("alpha");
@@ -73,10 +86,10 @@ function render({ model, el }) {
     dropped.input.checked = model.get("show_without");
     alpha.input.selectedIndex = alphas.indexOf(a);
 
-    const withName = a === 1 ? "with + x" : `with + ${a}·x`;
+    const withName = a === 1 ? "with +\u00a0x" : `with +\u00a0${a}·x`;
     const shown = [
       { name: withName, style: "a", residual: true, alpha: a, on: model.get("show_with") },
-      { name: "without + x", style: "b", residual: false, alpha: 1, on: model.get("show_without") },
+      { name: "without +\u00a0x", style: "b", residual: false, alpha: 1, on: model.get("show_without") },
     ]
       .filter((s) => s.on)
       .map((s) => ({
@@ -93,25 +106,30 @@ function render({ model, el }) {
         (shown.length === 2 ? compare(shown[1].stack, shown[0].stack, withName) : "")
       : "No line is shown: tick “with + x” or “without + x”.";
 
-    frame.pictures.innerHTML = PANELS.map(({ field, title, show, log }, i) =>
-      lineChart({
+    const place = (i) => (i === 0 ? "the embedding" : `block ${i}`);
+    PANELS.forEach(({ field, title, show, log, first }, i) => {
+      pictures[i].innerHTML = lineChart({
         title,
         alt:
-          `${title} Block 0 to block ${d}: ` +
+          `${title}: from ${place(first)} to block ${d}: ` +
           (shown
             .map((s) => `${s.name} from ${show(s.stack[field][0])} to ${show(s.stack[field].at(-1))}`)
             .join("; ") || "no line shown"),
-        xLabel: "block", last: d, range: ranges[i], log, width: frame.pictures.clientWidth || 320,
+        xLabel: first ? "block" : "after block", firstLabel: first ? "1" : "embedding",
+        first, last: d, range: ranges[i], log, width: pictures[i].clientWidth || 320,
         series: shown.map((s) => ({ name: s.name, style: s.style, values: s.stack[field] })),
-      }),
-    ).join("");
+      });
+    });
 
     fillTable(
       frame.table,
-      `${capital(blocks(d))}; block 0 is the stream before the first block`,
+      `${capital(blocks(d))}: after the embedding and after each block; gradients in each block`,
       ["block", ...shown.flatMap((s) => PANELS.map((p) => `${p.short}, ${s.name}`))],
       Array.from({ length: d + 1 }, (_, i) => [
-        i, ...shown.flatMap((s) => PANELS.map((p) => p.show(s.stack[p.field][i]))),
+        i || "embedding",
+        ...shown.flatMap((s) =>
+          PANELS.map((p) => (i < p.first ? "–" : p.show(s.stack[p.field][i - p.first]))),
+        ),
       ]),
     );
   };

@@ -9,16 +9,17 @@ from tfcourse.widgets.base import STYLE, field, script, series
 
 
 class ResidualLab(anywidget.AnyWidget):
-    """Show three measurements against depth, with and without the residual.
+    """Show four measurements along the blocks of a stack, with and without the residual.
 
     `measurements` holds one record per measured stack:
 
     - `residual`: True where each branch adds its input back;
     - `alpha`: how much of the stream each addition keeps (1 when `residual` is False);
     - `depth`: the number of blocks;
-    - `cosine`, `stream_rms`, `gradient`: `depth + 1` numbers each, the first for the stream that
-      enters block 1, then one after every block: mean cosine between two positions, root mean
-      square of the stream, norm of the loss's gradient with respect to the stream.
+    - `cosine`, `stream_rms`: `depth + 1` numbers each, the first for the embedding, then one after
+      every block: mean cosine between two positions, root mean square of the stream;
+    - `weight_gradient`, `query_key_gradient`: `depth` numbers each, one for every block: length of
+      the loss's gradient, for all weights of the block and for those of its queries and keys.
 
     Every depth needs one record without the residual and one for each alpha with it, so that no
     position of the controls is empty. `depth` and `alpha` are where the controls start (the
@@ -69,14 +70,10 @@ def _record(where: str, given: Mapping) -> dict:
         raise ValueError(f"{where}.depth={depth}; give a number of blocks >= 1")
     if not residual and alpha != 1:
         raise ValueError(f"{where}.alpha={alpha:g} without a residual scales nothing; give 1")
-    return {
-        "residual": residual,
-        "alpha": alpha,
-        "depth": depth,
-        "cosine": series(f"{where}.cosine", field(where, given, "cosine"), depth + 1, -1.0, 1.0),
-        "stream_rms": series(f"{where}.stream_rms", field(where, given, "stream_rms"), depth + 1),
-        "gradient": series(f"{where}.gradient", field(where, given, "gradient"), depth + 1),
-    }
+    cosine = series(f"{where}.cosine", field(where, given, "cosine"), depth + 1, -1.0, 1.0)
+    lengths = {"stream_rms": depth + 1, "weight_gradient": depth, "query_key_gradient": depth}
+    others = {n: series(f"{where}.{n}", field(where, given, n), k) for n, k in lengths.items()}
+    return {"residual": residual, "alpha": alpha, "depth": depth, "cosine": cosine, **others}
 
 
 def _check_grid(records: list[dict]) -> None:

@@ -164,9 +164,12 @@ const MARKS = {
  * Draw lines that carry their own names at their right ends.
  * Series: {name, style: "a" (solid, circles) | "b" (dashed, squares) | "c" (dotted), values}.
  * Where `log`, a zero is drawn on the lower edge.
- * `first` is the x of each series' first value; `marker` an x to point out.
+ * `first` is the x of each series' first value, `firstLabel` what it is called; `marker` an x to
+ * point out.
  */
-function lineChart({ title, alt, xLabel, first = 0, last, range, log, series, width, marker }) {
+function lineChart({
+  title, alt, xLabel, first, firstLabel = first, last, range, log, series, width, marker,
+}) {
   const [left, right, top, bottom, height] = [46, 86, 26, 34, 150];
   const [low, high] = range;
   const x = (i) => left + ((i - first) / Math.max(1, last - first)) * (width - left - right);
@@ -186,7 +189,7 @@ function lineChart({ title, alt, xLabel, first = 0, last, range, log, series, wi
   body += `<line class="tfc-axis" x1="${left}" x2="${width - right}" y1="${base}" y2="${base}"/>`;
   const middle = Math.round((first + last) / 2);
   for (const i of new Set([first, middle, last])) {
-    body += `<text class="tfc-tick" x="${x(i)}" y="${base + 15}" text-anchor="middle">${i}</text>`;
+    body += `<text class="tfc-tick" x="${x(i)}" y="${base + 15}" text-anchor="middle">${i === first ? firstLabel : i}</text>`;
   }
   body += `<text class="tfc-tick" x="${(left + width - right) / 2}" y="${height - 4}" text-anchor="middle">${escapeText(xLabel)}</text>`;
   if (marker !== undefined) {
