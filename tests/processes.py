@@ -17,7 +17,7 @@ from counting import Counting, counting_lm, plan
 from helpers import ids, loud, tiny_lm
 from torch.nn.parallel import DistributedDataParallel
 
-from tfcourse import training
+from tfcourse import distributed, training
 from tfcourse.architectures import EncoderDecoder
 from tfcourse.config import ModelConfig, TrainConfig
 from tfcourse.data.batching import Batch, EmailData
@@ -182,10 +182,10 @@ def count_exchanges(accumulate: int) -> int:
         ddp.register_comm_hook(None, hook)
         return ddp
 
-    training.replicate = counted  # type: ignore[assignment]
+    distributed.replicate = counted  # type: ignore[assignment]
     config = settings(steps=1, warmup=1, accumulate=accumulate, batch_size=8)
     training.train(counting_lm(), Counting(), config, progress=False)
-    training.replicate = replicate  # type: ignore[assignment]
+    distributed.replicate = replicate  # type: ignore[assignment]
     return count
 
 

@@ -2,14 +2,17 @@
 
 import pytest
 import torch
-from helpers import ids, normal, one_line, tiny_lm
+from helpers import ids, loud, normal, one_line, tiny, tiny_lm
 
+from tfcourse.architectures import EncoderDecoder
 from tfcourse.losses import IGNORE
 from tfcourse.probes import (
+    attention_weights,
     attribute_logits,
     decompose,
     mean_cosine,
     measure_stream,
+    mlp_activations,
     part_names,
     record_stream,
 )
@@ -138,6 +141,8 @@ def test_probes_leave_the_model_as_it_was():
     measure_stream(model, tokens[:, :-1], tokens[:, 1:])
     attribute_logits(model, tokens)
     record_stream(model, tokens)
+    attention_weights(model, tokens)
+    mlp_activations(model, tokens)
     assert model.training
     assert not any(module._forward_hooks for module in model.modules())
     assert all(parameter.grad is None for parameter in model.parameters())
@@ -149,3 +154,56 @@ def test_probes_see_the_model_without_dropout():
     model, tokens = tiny_lm(dropout=0.5), ids(2, 9)
     model.train()
     torch.testing.assert_close(record_stream(model, tokens), record_stream(model, tokens))
+
+
+@pytest.mark.parametrize("fields", [{}, {"n_kv_heads": 2, "position": "rope"}])
+def test_attention_weights_are_those_that_the_output_was_mixed_with(fields):
+    """Catches: weights of a layer without its mask or its rotation; two layers under one name."""
+    model, tokens = tiny_lm(n_layers=2, **fields), ids(2, 7)
+    mask = torch.arange(7) < torch.tensor([[7], [4]])
+    weights = attention_weights(model, tokens, mask)
+    assert list(weights) == [f"stack.blocks.{i}.attention.sublayer" for i in (0, 1)]
+    for block, found in zip(model.stack.blocks, weights.values(), strict=True):
+        assert found.shape == (2, 4, 7, 7)
+        torch.testing.assert_close(found.sum(dim=-1), torch.ones(2, 4, 7))
+        assert (found.triu(1) == 0).all() and (found[1, :, :, 4:] == 0).all()
+        sublayer, seen = block.attention.sublayer, []
+
+        def look(layer, args, options, output, seen=seen):
+            seen.extend((layer._heads(args[0], options["rotate"], None, None)[2], output))
+
+        with sublayer.register_forward_hook(look, with_kwargs=True):
+            model(tokens, mask)
+        values, made = seen
+        values = values.repeat_interleave(4 // values.shape[1], dim=1)
+        mixed = (found @ values).transpose(1, 2).flatten(2)
+        torch.testing.assert_close(sublayer.out(mixed), made, atol=1e-5, rtol=1e-5)
+
+
+def test_attention_weights_of_an_encoder_decoder_include_what_it_reads():
+    """Catches: cross-attention that is looked at as if it read its own positions."""
+    config = tiny(n_layers=1)
+    model = loud(EncoderDecoder(config)).eval()
+    weights = attention_weights(model, ids(2, 5), ids(2, 9, seed=1))
+    shapes = {name: tuple(w.shape[2:]) for name, w in weights.items()}
+    assert shapes == {
+        "encoder.blocks.0.attention.sublayer": (9, 9),
+        "decoder.blocks.0.attention.sublayer": (5, 5),
+        "decoder.blocks.0.cross.sublayer": (5, 9),
+    }
+
+
+@pytest.mark.parametrize("activation", ["relu", "swiglu"])
+def test_mlp_activations_are_what_the_last_matrix_is_multiplied_with(activation):
+    """Catches: values before the activation; those of another layer."""
+    model, tokens = tiny_lm(n_layers=2, activation=activation, bias=False), ids(2, 6)
+    rows = mlp_activations(model, tokens)
+    assert list(rows) == [f"stack.blocks.{i}.feed_forward.sublayer" for i in (0, 1)]
+    stream = record_stream(model, tokens)
+    for i, values in enumerate(rows.values()):
+        layer = model.stack.blocks[i].feed_forward.sublayer
+        assert values.shape == (2, 6, layer.down.in_features)
+        change = stream[2 * i + 2] - stream[2 * i + 1]
+        torch.testing.assert_close(values @ layer.down.weight.T, change, atol=1e-4, rtol=1e-4)
+    if activation == "relu":
+        assert min(float(values.min()) for values in rows.values()) == 0.0

@@ -152,7 +152,7 @@ def spread_like(tensor: Tensor, pattern: Tensor) -> Tensor:
 
 
 @contextmanager
-def lost_peer_explained() -> Iterator[None]:
+def lost_peers() -> Iterator[None]:
     """Turn what the exchange reports when another process is gone into one clear line.
 
     Raises:

@@ -274,15 +274,10 @@ def _check_request(
     _check_tokens("prompt", prompts, model.config.vocab_size)
     max_len = model.config.max_len
     for i, prompt in enumerate(prompts):
-        if len(prompt) + max_new_tokens > max_len:
+        if (room := max_len - len(prompt)) < max_new_tokens:
             raise ValueError(
                 f"prompt {i} of {len(prompt)} tokens and max_new_tokens={max_new_tokens} exceed "
-                f"max_len={max_len}; "
-                + (
-                    f"ask for at most {max_len - len(prompt)}"
-                    if len(prompt) <= max_len
-                    else "shorten the prompt"
-                )
+                f"max_len={max_len}; shorten the prompt, or ask for at most {max(0, room)}"
             )
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
-from tfcourse.architectures import DecoderLM
-from tfcourse.blocks import Block
+from tfcourse.architectures import DecoderLM, Model
+from tfcourse.attention import MultiHeadAttention
 from tfcourse.config import ModelConfig
 from tfcourse.norms import LayerNorm, RMSNorm
+from tfcourse.residuals import ResidualBranch
 
 
 def part_names(model: DecoderLM) -> list[str]:
@@ -128,13 +130,9 @@ def measure_stream(
         "cosine": [mean_cosine(x.detach()) for x in streams],
         "stream_rms": [float(x.detach().square().mean().sqrt()) for x in streams],
         "gradient": [float(g.norm()) for g in gradients[: len(streams)]],
-        "weight_gradient": [_norm(list(block.values())) for block in by_name],
+        "weight_gradient": [math.hypot(*(g.norm() for g in b.values())) for b in by_name],
         "query_key_gradient": [_query_key_norm(block, config) for block in by_name],
     }
-
-
-def _norm(tensors: list[Tensor]) -> float:
-    return float(torch.stack([t.norm() for t in tensors]).norm())
 
 
 def _query_key_norm(gradients: dict[str, Tensor], config: ModelConfig) -> float:
@@ -144,22 +142,66 @@ def _query_key_norm(gradients: dict[str, Tensor], config: ModelConfig) -> float:
     return float(gradients["attention.sublayer.qkv.weight"][:rows].norm())
 
 
+@torch.no_grad()
+def attention_weights(model: Model, *inputs: Any, **options: Any) -> dict[str, Tensor]:
+    """Run a model; return the weights [B H L S] of each of its attention layers, by name.
+
+    A row says how much each position gathers from which: rows add up to 1, but for positions that
+    may attend to nothing. The names are those of `model.named_modules()`; cross-attention is there,
+    too, where the model has it.
+    """
+    weights = {}
+
+    def again(name: str, layer: Any, inputs: Any, options: Any, output: Tensor) -> None:
+        weights[name] = layer.with_weights(*inputs, **options)[1]
+
+    with _hooks(model, MultiHeadAttention, again):
+        model(*inputs, **options)
+    return weights
+
+
+@torch.no_grad()
+def mlp_activations(model: Model, *inputs: Any, **options: Any) -> dict[str, Tensor]:
+    """Run a model; return how far each row of each feed-forward layer is on, [B L d_ff], by name.
+
+    The row's number is what its column of `down` is multiplied by: activation(up(x)), or with
+    SwiGLU silu(gate(x)) ⊙ up(x).
+    """
+    rows = {}
+
+    def look(name: str, layer: Any, inputs: Any, options: Any, output: Tensor) -> None:
+        rows[name] = inputs[0]
+
+    with _hooks(model, nn.Linear, look, ending=".down"):
+        model(*inputs, **options)
+    return {name.removesuffix(".down"): values for name, values in rows.items()}
+
+
 @contextmanager
-def _watch(model: DecoderLM) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
-    """Collect the streams and the branches' updates of a forward pass, without dropout."""
-    streams: list[Tensor] = []
-    updates: list[Tensor] = []
-    handles = [model.stack.dropout.register_forward_hook(lambda *call: streams.append(call[-1]))]
-    for block in model.stack.blocks:
-        assert isinstance(block, Block)
-        for branch in block.branches:
-            handles += [
-                branch.register_forward_hook(lambda *call: streams.append(call[-1])),
-                branch.dropout.register_forward_hook(lambda *call: updates.append(call[-1])),
-            ]
+def _hooks(model: Model, kind: Any, hook: Callable[..., None], ending: str = "") -> Iterator[None]:
+    """Call a hook with the name of each layer of a kind as it computes, without dropout."""
+    handles = [
+        layer.register_forward_hook(partial(hook, name), with_kwargs=True)
+        for name, layer in model.named_modules()
+        if isinstance(layer, kind) and name.endswith(ending)
+    ]
     try:
         with model.evaluating():
-            yield streams, updates
+            yield
     finally:
         for handle in handles:
             handle.remove()
+
+
+@contextmanager
+def _watch(model: DecoderLM) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
+    """Collect the streams and the branches' updates of a forward pass."""
+    streams: list[Tensor] = []
+    updates: list[Tensor] = []
+
+    def look(name: str, layer: Any, inputs: Any, options: Any, output: Tensor) -> None:
+        is_update = isinstance(layer, nn.Dropout) and "blocks" in name
+        (updates if is_update else streams).append(output)
+
+    with _hooks(model, (ResidualBranch, nn.Dropout), look):
+        yield streams, updates

@@ -15,19 +15,11 @@ import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
+from tfcourse import distributed
 from tfcourse.architectures import Model
 from tfcourse.config import TrainConfig
 from tfcourse.data.batching import Batch, DataSet
 from tfcourse.devices import choose_device, choose_precision
-from tfcourse.distributed import (
-    exchange_if,
-    join,
-    lost_peer_explained,
-    replicate,
-    shard,
-    whole,
-    whole_weights,
-)
 from tfcourse.evaluation import Evaluation, entropy_floor, evaluate
 from tfcourse.optimizers import make_optimizers, schedule, set_learning_rate
 from tfcourse.runs import History, Run, RunFiles
@@ -63,15 +55,15 @@ def train(
     if resume and out_dir is None:
         raise ValueError("resume=True needs out_dir, the folder that holds the checkpoint")
     data.check_fit(model.config)
-    world, device = join(choose_device(config.device))
+    world, device = distributed.join(choose_device(config.device))
     precision = choose_precision(config.precision, device)
     _check_processes(config, world.size, precision)
     model.to(device).train()
     if config.fsdp:
-        shard(model)
+        distributed.shard(model)
     loss_function = compile_loss(model) if config.compile else model.loss
     if world.size > 1 and not config.fsdp:
-        loss_function = replicate(model, loss_function)
+        loss_function = distributed.replicate(model, loss_function)
     scaler = torch.amp.GradScaler(device.type, enabled=precision == "fp16")
     run = Run(model, data, config, make_optimizers(model, config), scaler, precision, world)
     torch.manual_seed(config.seed + world.rank)
@@ -87,7 +79,7 @@ def train(
     bar = tqdm(total=config.steps, initial=first_step, disable=quiet, desc="train")
     floor = entropy_floor(data)
     started = time.perf_counter() - run.history.seconds
-    with lost_peer_explained(), interrupts_after_step(world.size == 1) as interrupted, bar:
+    with distributed.lost_peers(), interrupts_after_step(world.size == 1) as interrupted, bar:
         for step in range(first_step, config.steps):
             batch = data.train_batch(step, config.batch_size)
             set_learning_rate(run.optimizers, schedule(step, config))
@@ -142,7 +134,7 @@ def _check_processes(config: TrainConfig, n_processes: int, precision: str) -> N
 
 
 def _evaluate(run: Run) -> Evaluation:
-    with whole_weights(run.model):
+    with distributed.whole_weights(run.model):
         return evaluate(run.model, run.data, run.config.batch_size, run.world)
 
 
@@ -172,7 +164,7 @@ def take_step(run: Run, batch: Batch, loss_function: Callable[..., Tensor]) -> t
     while True:
         total = 0.0
         for part in parts:
-            with exchange_if(part is parts[-1], run.model, loss_function):
+            with distributed.exchange_if(part is parts[-1], run.model, loss_function):
                 with torch.autocast(device.type, dtype=dtype, enabled=dtype is not None):
                     loss = loss_function(part.inputs, part.targets, reduction="sum", **part.context)
                     loss = loss / n_targets
@@ -183,7 +175,7 @@ def take_step(run: Run, batch: Batch, loss_function: Callable[..., Tensor]) -> t
         for optimizer in run.optimizers:
             run.scaler.unscale_(optimizer)  # clip the true gradient, not the scaled one
         limit = run.config.clip or math.inf
-        norm = whole(nn.utils.clip_grad_norm_(run.model.parameters(), limit)).item()
+        norm = distributed.whole(nn.utils.clip_grad_norm_(run.model.parameters(), limit)).item()
         finite = math.isfinite(total) and math.isfinite(norm)
         if finite:
             for optimizer in run.optimizers:
