@@ -115,6 +115,13 @@ def mend_page(
     body = body.replace('role="doc-biblioentry"', 'role="listitem"')
     # A label that says less than the text inside.
     body = body.replace(' aria-label="Toggle hidden content"', "")
+    # Parameters below each other: a list of descriptions that describe no term.
+    body = re.sub(r'<dd>(<em class="sig-param">.*)</dd>', r"<div>\1</div>", body)
+    body = re.sub(
+        r'<dl>\n(<div><em class="sig-param">(?s:.*?))</dl>',
+        r'<div class="sig-lines">\1</div>',
+        body,
+    )
     context["body"] = body
     if "data-shufflequestions" not in body:
         return

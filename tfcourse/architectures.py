@@ -263,3 +263,4 @@ ARCHITECTURES: dict[str, type[Model]] = {
     architecture.__name__: architecture
     for architecture in (DecoderLM, Encoder, VisionTransformer, EncoderDecoder)
 }
+"""The classes by name, as checkpoints store them."""

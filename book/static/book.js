@@ -11,3 +11,11 @@
     window.addEventListener("resize", mark);
   });
 })();
+
+// The arrows that fold the sidebar need a name.
+document.addEventListener("DOMContentLoaded", () => {
+  for (const arrow of document.querySelectorAll("summary:has(> .toctree-toggle)")) {
+    const page = arrow.closest("li").querySelector("a").textContent.trim();
+    arrow.setAttribute("aria-label", `Pages of ${page}`);
+  }
+});

@@ -37,8 +37,9 @@ FLAGS = (
 def chapter_pages() -> list[str]:
     """List the book's pages in reading order, as paths below the built book."""
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
-    chapters = [chapter["file"] for part in toc["parts"] for chapter in part["chapters"]]
-    return [f"{name}.html" for name in [toc["root"], *chapters]]
+    chapters = [chapter for part in toc["parts"] for chapter in part["chapters"]]
+    files = [page["file"] for top in chapters for page in [top, *top.get("sections", [])]]
+    return [f"{name}.html" for name in [toc["root"], *files]]
 
 
 def all_pages() -> list[str]:

@@ -37,9 +37,11 @@ class Batch:
 
     @property
     def n_targets(self) -> int:
+        """How many targets are to be predicted."""
         return int((self.targets != IGNORE).sum())
 
     def to(self, device: torch.device) -> Batch:
+        """Copy the batch to a device."""
         context = {name: tensor.to(device) for name, tensor in self.context.items()}
         return Batch(self.inputs.to(device), self.targets.to(device), context)
 
@@ -112,7 +114,9 @@ class DataSet(ABC):
 class TokenData(DataSet):
     """Rows of token ids. `max_len` is the longest input row."""
 
-    bos_id, eos_id, pad_id = BOS, EOS, PAD
+    bos_id = BOS
+    eos_id = EOS
+    pad_id = PAD
     tokenizer: Tokenizer
     max_len: int
     _seed: int
@@ -120,12 +124,15 @@ class TokenData(DataSet):
 
     @property
     def vocab_size(self) -> int:
+        """How many different ids a row can hold."""
         return self.tokenizer.vocab_size
 
     def encode(self, text: str) -> list[int]:
+        """Return the ids of a text."""
         return self.tokenizer.encode(text)
 
     def decode(self, ids: Iterable[int]) -> str:
+        """Write the text of the ids."""
         return self.tokenizer.decode(ids)
 
     def to_dict(self) -> dict[str, Any]:
@@ -213,6 +220,7 @@ class MaskedEmailData(EmailData):
 
     @property
     def mask_id(self) -> int:
+        """The id that stands for a hidden word: the one after the tokenizer's own."""
         return self.tokenizer.vocab_size
 
     def score(self, model: Any) -> tuple[str, float]:
@@ -321,5 +329,6 @@ def _order(seed: int, epoch: int, n: int) -> list[int]:
 
 
 def at_least(name: str, value: int, least: int) -> None:
+    """Raise ValueError if the value is below the least one."""
     if value < least:
         raise ValueError(f"{name}={value}; give at least {least}")

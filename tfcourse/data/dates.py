@@ -18,8 +18,11 @@ LOCALES = (
     "ja", "ko", "lt", "lv", "nb", "nl", "pl", "pt_BR", "pt_PT", "ro", "ru", "sk", "sl", "sv", "tr",
     "uk", "vi", "zh",
 )  # fmt: skip
+"""Languages, with a region where it matters, by their names in the CLDR."""
+
 STYLES = ("short", "medium", "long", "full")
-FIRST_DAY, N_DAYS = date(1970, 1, 1), 36_525
+FIRST_DAY = date(1970, 1, 1)
+N_DAYS = 36_525
 """A hundred years, so that two digits are enough to name the year."""
 
 

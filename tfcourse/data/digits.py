@@ -13,7 +13,11 @@ from torch import Tensor
 from tfcourse.config import ModelConfig
 from tfcourse.data.batching import Batch, DataSet, at_least
 
-SIZE, N_CLASSES = 8, 10
+SIZE = 8
+"""Pixels along each side."""
+
+N_CLASSES = 10
+
 MAX_SHIFT = 1
 """Pixels by which an image of training is moved at random, each way."""
 

@@ -184,3 +184,4 @@ def _rows(pool: str) -> list[Row]:
 
 
 EMAILS = Grammar(RULES, {pool: _rows(pool) for pool in POOLS}, start="email")
+"""The grammar that all emails of the course come from."""

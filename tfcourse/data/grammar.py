@@ -74,6 +74,7 @@ class Entropy(NamedTuple):
 
     @property
     def nats_per_token(self) -> float:
+        """The entropy of a text, spread over its tokens."""
         return self.nats_per_text / self.tokens_per_text
 
 

@@ -49,6 +49,7 @@ TASKS = {
     ),
     "mailbox": Task("your own mail; nothing leaves this machine"),
 }
+"""What `tfcourse train` can be asked for, by name."""
 
 
 def make_task(name: str, values: dict[str, int], path: Path | None = None) -> tuple[Any, Any]:

@@ -1,7 +1,7 @@
 """Turn text into token ids and back: a word list, or byte-pair encoding.
 
 Ids 0, 1 and 2 mean padding, beginning and end in every tokenizer. No text encodes to them: a text
-that contains the characters "<eos>" is a text with those characters.
+that contains the characters `<eos>` is a text with those characters.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import tokenizers as hf
 
-PAD, BOS, EOS = 0, 1, 2
+PAD = 0
+BOS = 1
+EOS = 2
 N_SPECIAL = 3
 N_BYTES = 256
 
@@ -21,13 +23,18 @@ _WORD = re.compile(r"\n|\w+|[^\w\s]")
 
 @runtime_checkable
 class Tokenizer(Protocol):
+    """What the data sets need of a tokenizer."""
+
     vocab_size: int
 
-    def encode(self, text: str) -> list[int]: ...
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of a text, without BOS and EOS."""
 
-    def decode(self, ids: Iterable[int]) -> str: ...
+    def decode(self, ids: Iterable[int]) -> str:
+        """Write the text of the ids; padding, beginning and end leave no trace."""
 
-    def to_dict(self) -> dict[str, Any]: ...
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the tokenizer in JSON types, for `tokenizer_from_dict`."""
 
 
 class WordTokenizer:
@@ -58,6 +65,7 @@ class WordTokenizer:
         return re.sub(r" (?=[^\w\s])| ?\n ?", lambda m: m[0].strip(" "), text)
 
     def to_dict(self) -> dict[str, Any]:
+        """Describe the tokenizer in JSON types, for `tokenizer_from_dict`."""
         return {"kind": "words", "words": self.words}
 
 
@@ -78,6 +86,7 @@ class CharTokenizer:
         return "".join(self.chars[i - N_SPECIAL] for i in _ordinary(ids, self.vocab_size))
 
     def to_dict(self) -> dict[str, Any]:
+        """Describe the tokenizer in JSON types, for `tokenizer_from_dict`."""
         return {"kind": "chars", "chars": self.chars}
 
 
@@ -101,6 +110,7 @@ class BPETokenizer:
         return self._bpe.decode([i - N_SPECIAL for i in _ordinary(ids, self.vocab_size)])
 
     def to_dict(self) -> dict[str, Any]:
+        """Describe the tokenizer in JSON types, for `tokenizer_from_dict`."""
         return {"kind": "bpe", "bpe": self._bpe.to_str()}
 
 

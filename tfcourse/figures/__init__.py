@@ -25,6 +25,7 @@ COLORS = {
     "mask": "#999999",
     "floor": "#000000",  # also: any line to compare with
 }
+"""The colour of each thing, the same in all chapters."""
 
 WIDTH = 4.8
 """Inches: as narrow as a phone, so that 10-point letters stay readable there."""

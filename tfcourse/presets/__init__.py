@@ -10,3 +10,4 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     file.stem: tomllib.loads(file.read_text(encoding="utf-8"))
     for file in sorted(Path(__file__).parent.glob("*.toml"))
 }
+"""The settings of each preset by section, `model` and `train`."""
