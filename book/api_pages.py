@@ -35,7 +35,10 @@ class Api(SphinxDirective):
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        module = read_package()[self.arguments[0]]
+        try:
+            module = read_package()[self.arguments[0]]
+        except KeyError:
+            raise self.error(f"tfcourse has no module {self.arguments[0]}") from None
         self.env.note_dependency(str(module.filepath))
         self.env.note_dependency(__file__)
         file = module.filepath.relative_to(ROOT).as_posix()
