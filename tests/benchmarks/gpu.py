@@ -1,6 +1,6 @@
 """Measure training, decoding and resuming on one GPU; print a table for the CHANGELOG.
 
-python -m tests.benchmarks.gpu            all parts, in under eight minutes
+python -m tests.benchmarks.gpu            all parts, meant to take less than eight minutes
 python -m tests.benchmarks.gpu decoding   one or some of them
 python -m tests.benchmarks.gpu --small    the same at a small size, as always without a GPU
 """
