@@ -2,7 +2,7 @@
 
 import pytest
 
-from tfcourse.quizzes import choose
+from tfcourse.widgets.quizzes import choose
 
 ANSWERS = {"1 < 2": "Right.", "2 < 1": "The other way round."}
 

@@ -76,14 +76,9 @@ class MultiHeadAttention(nn.Module):
         causal = False
         if mask is None and self.causal and q.shape[2] > 1:
             causal = True  # the condition itself is a symbol, not a bool, to torch.compile
+        dropout, shared = self.dropout if self.training else 0.0, self.n_kv_heads < self.n_heads
         mixed = F.scaled_dot_product_attention(
-            q,
-            k,
-            v,
-            attn_mask=mask,
-            is_causal=causal,
-            dropout_p=self.dropout if self.training else 0.0,
-            enable_gqa=self.n_kv_heads < self.n_heads,
+            q, k, v, mask, dropout, is_causal=causal, enable_gqa=shared
         )
         if empty is not None:
             mixed = mixed.masked_fill(empty, 0.0)

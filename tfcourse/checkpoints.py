@@ -97,14 +97,9 @@ def load_weights(model: torch.nn.Module, state: dict[str, Any]) -> None:
     """
     weights = strip_wrappers(state.get("model", {}))
     expected = model.state_dict()
-    if missing := sorted(expected.keys() - weights.keys()):
-        raise CheckpointError(
-            f"the checkpoint has no {missing[0]}; build the model with the saved model_config"
-        )
-    if extra := sorted(weights.keys() - expected.keys()):
-        raise CheckpointError(
-            f"the model has no place for {extra[0]}; build it with the saved model_config"
-        )
+    for name in sorted(expected.keys() ^ weights.keys()):
+        lacks = "checkpoint has no" if name in expected else "model has no place for"
+        raise CheckpointError(f"the {lacks} {name}; build the model with the saved model_config")
     for name, weight in weights.items():
         if weight.shape != expected[name].shape:
             raise CheckpointError(

@@ -80,14 +80,9 @@ def make_optimizers(model: Model, config: TrainConfig) -> list[torch.optim.Optim
     Only matrices decay: pulling a norm's gain or a bias towards zero would change what the layer
     computes instead of keeping its weights small.
     """
-    named = dict(model.named_parameters())
-    muon = [
-        p
-        for name, p in named.items()
-        if config.optimizer == "muon" and "blocks" in name and p.ndim == 2
-    ]
-    taken = {id(p) for p in muon}
-    rest = [p for p in named.values() if id(p) not in taken]
+    named, wanted = dict(model.named_parameters()), config.optimizer == "muon"
+    muon = {n: p for n, p in named.items() if wanted and "blocks" in n and p.ndim == 2}
+    rest = [p for n, p in named.items() if n not in muon]
     device = next(iter(named.values())).device
     adamw = torch.optim.AdamW(
         [
@@ -100,7 +95,7 @@ def make_optimizers(model: Model, config: TrainConfig) -> list[torch.optim.Optim
     )
     optimizers: list[torch.optim.Optimizer] = [adamw]
     if muon:
-        optimizers.append(Muon(muon, config.muon_lr, config.weight_decay))
+        optimizers.append(Muon(list(muon.values()), config.muon_lr, config.weight_decay))
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             group["peak_lr"] = group["lr"]
