@@ -47,10 +47,15 @@ def settings(**fields: Any) -> TrainConfig:
     return plan(**{**STEPS, **fields})
 
 
-def run_counting(folder: Path, dropout: float = 0.0, resume: bool = False, **fields: Any) -> Fields:
+def run_counting(folder: Path, resume: bool = False, **fields: Any) -> Fields:
     """Train on counting rows; return what the process has at the end."""
-    model = counting_lm(dropout=dropout)
-    return _train(model, Counting(), settings(**fields), folder, resume)
+    return _train(counting_lm(), Counting(), settings(**fields), folder, resume)
+
+
+def run_dropout(folder: Path, resume: bool = False, **fields: Any) -> Fields:
+    """The same with dropout, and as many rows here as there: they draw equally often."""
+    config = settings(batch_size=16, **fields)
+    return _train(counting_lm(dropout=0.3), Counting(), config, folder, resume)
 
 
 def run_dates(folder: Path, **fields: Any) -> Fields:
@@ -117,7 +122,7 @@ def main(folder: Path) -> None:
         seen[name] = run_counting(folder / name, **fields)
     for name in ("ddp", "fsdp"):
         seen[f"{name} dates"] = run_dates(folder / f"{name} dates", fsdp=name == "fsdp", steps=5)
-        seen[f"{name} dropout"] = run_counting(folder / f"{name} dropout", 0.3, fsdp=name == "fsdp")
+        seen[f"{name} dropout"] = run_dropout(folder / f"{name} dropout", fsdp=name == "fsdp")
 
     # What was stopped after ten steps goes on: on both engines, with as many processes or more.
     for start, ends in {
@@ -128,13 +133,13 @@ def main(folder: Path) -> None:
         for end in ends:
             there = folder / f"{start} to {end}"
             if start != "one":
-                halt(there, 0.0, fsdp=start == "fsdp")
+                halt(there, fsdp=start == "fsdp")
             seen[f"{start} to {end}"] = run_counting(there, resume=True, fsdp=end == "fsdp")
-    halt(folder / "to one", 0.0)
+    halt(folder / "to one")
     for name in ("ddp", "fsdp"):
         there = folder / f"{name} dropout again"
-        halt(there, 0.3, fsdp=name == "fsdp")
-        seen[f"{name} dropout again"] = run_counting(there, 0.3, resume=True, fsdp=name == "fsdp")
+        halt(there, run_dropout, fsdp=name == "fsdp")
+        seen[f"{name} dropout again"] = run_dropout(there, resume=True, fsdp=name == "fsdp")
 
     for kind in ("ddp", "fsdp"):
         for parts in (1, 3):
@@ -151,7 +156,7 @@ def main(folder: Path) -> None:
     (folder / f"rank {rank}.json").write_text(json.dumps(seen))
 
 
-def halt(folder: Path, dropout: float, **fields: Any) -> None:
+def halt(folder: Path, run_it: Any = run_counting, **fields: Any) -> None:
     """Leave the checkpoint of step 10 of a run of 20, and two records that came after it."""
     real = training.RunFiles.save
 
@@ -161,7 +166,7 @@ def halt(folder: Path, dropout: float, **fields: Any) -> None:
 
     training.RunFiles.save = save_once  # type: ignore[method-assign]
     try:
-        run_counting(folder, dropout, **fields)
+        run_it(folder, **fields)
     finally:
         training.RunFiles.save = real  # type: ignore[method-assign]
     dist.barrier() if dist.is_initialized() else None

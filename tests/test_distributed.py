@@ -39,7 +39,7 @@ def folder(tmp_path_factory, one_thread):
     """Let two processes make all runs; return the folder of their results."""
     folder = tmp_path_factory.mktemp("runs")
     for end in ("ddp", "fsdp"):
-        halt(folder / f"one to {end}", 0.0)
+        halt(folder / f"one to {end}")
     command = [*TORCHRUN, str(HERE / "processes.py"), str(folder)]
     done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]

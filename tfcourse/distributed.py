@@ -24,7 +24,7 @@ from torch.nn.parallel import DistributedDataParallel
 from tfcourse.architectures import Model
 from tfcourse.blocks import Block
 
-T = TypeVar("T")
+_T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class World:
         dist.all_reduce(total)
         return total.item()
 
-    def gather(self, thing: T) -> list[T]:
+    def gather(self, thing: _T) -> list[_T]:
         """Return what each process has, in the order of their ranks."""
         if self.size == 1:
             return [thing]
