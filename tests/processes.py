@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -48,8 +49,12 @@ def settings(**fields: Any) -> TrainConfig:
 
 
 def run_counting(folder: Path, resume: bool = False, **fields: Any) -> Fields:
-    """Train on counting rows; return what the process has at the end."""
-    return _train(counting_lm(), Counting(), settings(**fields), folder, resume)
+    """Train on counting rows; return what the process has at the end.
+
+    The processes come with different models; that of process 0 counts.
+    """
+    rank = int(os.environ.get("RANK", "0"))
+    return _train(counting_lm(seed=rank), Counting(), settings(**fields), folder, resume)
 
 
 def run_dropout(folder: Path, resume: bool = False, **fields: Any) -> Fields:

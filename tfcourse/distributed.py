@@ -24,7 +24,7 @@ from torch.nn.parallel import DistributedDataParallel
 from tfcourse.architectures import Model
 from tfcourse.blocks import Block
 
-_T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
