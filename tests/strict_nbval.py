@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import pytest
 
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # the kernels' threads: as book/execute.py does
 NUMBER = re.compile(r"[-+−]?\d+(?:\.\d+)?")
 
 
