@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -23,8 +23,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 from tfcourse.architectures import Model
 from tfcourse.blocks import Block
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -42,11 +40,11 @@ class World:
         dist.all_reduce(total)
         return total.item()
 
-    def gather(self, thing: _T) -> list[_T]:
+    def gather(self, thing: Any) -> list[Any]:
         """Return what each process has, in the order of their ranks."""
         if self.size == 1:
             return [thing]
-        things: list[Any] = [None] * self.size
+        things = [None] * self.size
         dist.all_gather_object(things, thing)
         return things
 
