@@ -34,10 +34,11 @@ def save_checkpoint(path: Path, model: Model, *, write: bool = True, **parts: An
     Raises:
         OSError: the file could not be written; an older one of the same name is untouched.
     """
+    # FSDP gives its models classes of their own, and `torch.compile` wraps them.
+    kinds = [n for part in model.modules() for n, k in ARCHITECTURES.items() if isinstance(part, k)]
     state = {
         "format": FORMAT,
-        # Not the name of the class: FSDP gives its models classes of their own.
-        "architecture": next(n for n, kind in ARCHITECTURES.items() if isinstance(model, kind)),
+        "architecture": kinds[0],
         "model_config": asdict(model.config),
         "model": {n: whole(w) for n, w in strip_wrappers(model.state_dict()).items()},
         **parts,
