@@ -53,7 +53,9 @@ class Muon(torch.optim.Optimizer):
         for group in self.param_groups:
             momentum = group["momentum"]
             for p in [p for p in group["params"] if p.grad is not None]:
-                mean = self.state[p].setdefault("momentum_buffer", torch.zeros_like(p))
+                if p not in self.state:
+                    self.state[p]["momentum_buffer"] = torch.zeros_like(p)
+                mean = self.state[p]["momentum_buffer"]
                 mean.lerp_(p.grad, 1 - momentum)
                 update = orthogonalize(p.grad.lerp(mean, momentum))  # Nesterov: one step ahead
                 p.mul_(1 - group["lr"] * group["weight_decay"])
