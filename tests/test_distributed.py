@@ -160,7 +160,7 @@ def test_a_checkpoint_moves_between_engines_and_numbers_of_processes(start, end,
 
 def test_one_process_goes_on_with_what_two_began(folder, alone):
     """Catches: a file that needs as many processes as wrote it."""
-    with pytest.warns(UserWarning, match="had 2 processes and goes on with 1"):
+    with pytest.warns(UserWarning, match="had processes=2 and goes on with 1"):
         run_counting(folder / "to one", resume=True)
     assert apart(folder / "to one", alone("plain")[0]) < 1e-5
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfcourse.architectures import EncoderDecoder
-from tfcourse.generation import KVCache, generate, next_token_probabilities, stream
+from tfcourse.generation import KVCache, StaticKVCache, generate, next_token_probabilities, stream
 
 TOLERANCE = dict(atol=1e-4, rtol=1e-4)
 SHAPES = [
@@ -482,3 +482,64 @@ def test_what_is_no_list_of_whole_numbers_is_refused(prompts):
     with pytest.raises(TypeError) as caught:
         generate(tiny_lm(), prompts, 3)
     one_line(caught.value, "prompt")
+
+
+# --- one program for all steps
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_a_static_cache_gives_the_logits_of_one_pass(shape):
+    """A left-padded row beside a full one, read in part, then token by token without a new shape.
+
+    Catches: empty places that are attended to; keys stored in another place than their position's;
+    a position that counts empty places.
+    """
+    model, tokens = tiny_lm(**shape), ids(2, 12)
+    real = torch.ones(2, 20, dtype=torch.bool)
+    real[0, :4] = False
+    cache = empty_cache(model, batch_size=2, max_len=20)
+    parts = [model(tokens[:, :7], real[:, :7], cache)]
+    cache = StaticKVCache(cache)
+    for i in range(7, 12):
+        written = real & (torch.arange(20) <= i)
+        parts.append(model(tokens[:, i : i + 1], written, cache))
+    expected = model(tokens, real[:, :12])
+    seen = real[:, :12]
+    torch.testing.assert_close(torch.cat(parts, dim=1)[seen], expected[seen], **TOLERANCE)
+
+
+@pytest.mark.nohook
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", [*SHAPES, "encoder–decoder"], ids=str)
+def test_a_compiled_step_is_one_program_and_writes_the_same_text(shape, monkeypatch):
+    """Catches: a program for each length, since a shape or a number in it grows; another text."""
+    torch.compiler.reset()
+    programs, compile = [], torch.compile
+
+    def count(graph, inputs):
+        programs.append(graph)
+        return graph.forward
+
+    monkeypatch.setattr(torch, "compile", lambda f, **how: compile(f, backend=count, **how))
+    prompts, sources = [ids(3).tolist(), ids(5, seed=1).tolist()], None
+    if shape == "encoder–decoder":
+        model, sources = (
+            loud(EncoderDecoder(tiny())).eval(),
+            [ids(4).tolist(), ids(6, seed=2).tolist()],
+        )
+    else:
+        model = tiny_lm(**shape)
+    for n, choice in ((12, dict(temperature=0.0)), (12, dict(temperature=0.8, seed=3))):
+        expected = generate(model, prompts, n, **choice, sources=sources)
+        assert generate(model, prompts, n, **choice, sources=sources, compile=True) == expected
+    assert len(programs) == 1
+
+
+@pytest.mark.nohook
+@pytest.mark.slow
+def test_the_real_compiler_takes_the_step():
+    """Catches: an operation of the static cache that only the stand-in compiler accepts."""
+    torch.compiler.reset()
+    model, prompts = tiny_lm(**SHAPES[1]), [ids(3).tolist(), ids(5, seed=1).tolist()]
+    expected = generate(model, prompts, 6, temperature=0.0)
+    assert generate(model, prompts, 6, temperature=0.0, compile=True) == expected

@@ -27,7 +27,7 @@ def test_a_run_without_a_scaler_goes_on_with_one(tmp_path):
     train(model, Counting(), settings, tmp_path, progress=False)
     scaler = torch.amp.GradScaler("cpu", enabled=True)
     run = Run(model, Counting(), settings, make_optimizers(model, settings), scaler, "fp16")
-    with pytest.warns(UserWarning, match="computed in fp32 and goes on in fp16"):
+    with pytest.warns(UserWarning, match="had precision=fp32 and goes on with fp16"):
         assert RunFiles(tmp_path).restore(run) == 10
     assert scaler.get_scale() > 1
 

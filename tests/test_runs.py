@@ -189,7 +189,7 @@ def test_another_number_of_threads_is_a_warning(tmp_path, monkeypatch):
         train(counting_lm(), Counting(), plan(), tmp_path, resume=True, progress=False)
     threads = torch.get_num_threads()
     monkeypatch.setattr(runs.torch, "get_num_threads", lambda: threads + 1)
-    with pytest.warns(UserWarning, match=f"{threads} threads and goes on with {threads + 1}"):
+    with pytest.warns(UserWarning, match=f"n_threads={threads} and goes on with {threads + 1}"):
         train(counting_lm(), Counting(), plan(), tmp_path, resume=True, progress=False)
 
 

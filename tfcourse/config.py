@@ -89,36 +89,30 @@ class ModelConfig:
 
     def _check_values(self) -> None:
         _positive(self, "n_kv_heads", "head_dim", "d_ff", "max_len", "image_channels")
-        if not (self.patch_size or self.image_height):
-            _positive(self, "vocab_size")
+        images = self.patch_size or self.image_height
+        _positive(self, "patch_size" if images else "vocab_size")
         for field in ("vocab_size", "n_layers", "n_decoder_layers", "n_token_types", "n_classes"):
             if getattr(self, field) < 0:
                 raise ValueError(f"{field}={getattr(self, field)} is negative; use 0 or more")
-        if self.patch_size or self.image_height:
-            _positive(self, "patch_size")
-            for field in ("image_height", "image_width"):
-                size = getattr(self, field)
-                if size < 1 or size % self.patch_size:
-                    raise ValueError(
-                        f"{field}={size} is no multiple of patch_size={self.patch_size}; "
-                        "choose one, so that patches fill the image"
-                    )
+        for field in ("image_height", "image_width") if images else ():
+            size = getattr(self, field)
+            if size < 1 or size % self.patch_size:
+                raise ValueError(
+                    f"{field}={size} is no multiple of patch_size={self.patch_size}; "
+                    "choose one, so that patches fill the image"
+                )
         if self.n_heads % self.n_kv_heads:
             divisors = [k for k in range(1, self.n_heads + 1) if self.n_heads % k == 0]
             raise ValueError(
                 f"n_kv_heads={self.n_kv_heads} does not divide n_heads={self.n_heads}; "
                 f"choose {_or(divisors)}"
             )
-        if self.position == "rope" and self.head_dim % 2:
-            raise ValueError(
-                f"head_dim={self.head_dim} is odd, but position='rope' rotates pairs of features; "
-                "choose an even head_dim"
-            )
-        if self.position == "sinusoidal" and self.d_model % 2:
-            raise ValueError(
-                f"d_model={self.d_model} is odd, but position='sinusoidal' pairs sines with "
-                "cosines; choose an even d_model"
-            )
+        for kind, field in (("rope", "head_dim"), ("sinusoidal", "d_model")):
+            if self.position == kind and getattr(self, field) % 2:
+                raise ValueError(
+                    f"{field}={getattr(self, field)} is odd, but position={kind!r} works on pairs "
+                    f"of features; choose an even {field}"
+                )
         for field in ("norm_eps", "rope_theta"):
             if not 0 < getattr(self, field) < math.inf:
                 raise ValueError(

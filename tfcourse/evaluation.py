@@ -72,8 +72,7 @@ def entropy_floor(data: DataSet) -> float | None:
     """Return the source's own loss on the held-out rows, in nats per token, where it is known."""
     if data.floor is None:
         return None
-    batches = data.held_out_batches(1000)
-    n_tokens = sum(batch.n_targets for batch in batches)
+    n_tokens = sum(batch.n_targets for batch in data.held_out_batches(1000))
     return float(data.floor.double().sum() / n_tokens)
 
 

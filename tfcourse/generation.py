@@ -39,6 +39,25 @@ class KVCache:
         """Return the part that belongs to one block."""
         return LayerView(self, index)
 
+    def end_after(self, n_new: int) -> int:
+        """Say how many positions attention reads when some more are stored."""
+        return self.length + n_new
+
+
+class StaticKVCache(KVCache):
+    """A `KVCache` whose shapes stay the same while it fills: one compiled program serves all steps.
+
+    Attention reads all `max_len` places. A padding mask over all of them hides those still empty.
+    """
+
+    def __init__(self, filled: KVCache) -> None:
+        self.keys, self.values, self.max_len = filled.keys, filled.values, filled.max_len
+        # A tensor, since a number would be a constant of the compiled program.
+        self.length: Any = torch.tensor([filled.length], device=filled.keys.device)
+
+    def end_after(self, n_new: int) -> int:
+        return self.max_len
+
 
 class LayerView:
     """One block's view of a `KVCache`."""
@@ -55,13 +74,15 @@ class LayerView:
                 f"the cache is for {self.cache.keys.shape[1]} rows and {keys.shape[0]} are given; "
                 "make one for each batch"
             )
-        start, end = self.cache.length, self.cache.length + keys.shape[2]
+        start, end = self.cache.length, self.cache.end_after(keys.shape[2])
         if end > self.cache.max_len:
             raise ValueError(
                 f"the cache holds {self.cache.max_len} positions and {end} are needed; "
                 "make it with a larger max_len"
             )
         all_keys, all_values = self.cache.keys[self.index], self.cache.values[self.index]
+        if isinstance(start, Tensor):
+            return all_keys.index_copy_(2, start, keys), all_values.index_copy_(2, start, values)
         all_keys[:, :, start:end] = keys
         all_values[:, :, start:end] = values
         return all_keys[:, :, :end], all_values[:, :, :end]
@@ -94,6 +115,7 @@ def stream(
     stop_tokens: Collection[int] = (),
     seed: int | Sequence[int] | None = None,
     prefill: int | None = None,
+    compile: bool = False,
 ) -> Iterator[list[int | None]]:
     """Continue each prompt; yield each step's new token of every row, None where a row has ended.
 
@@ -108,6 +130,7 @@ def stream(
             the draw (see `next_token_probabilities`).
         seed: one per row; from a single one, row i gets seed + i.
         prefill: read the prompts this many tokens at a time, to bound the memory that takes.
+        compile: compile the step that writes one token, for long or many texts of one batch shape.
 
     Raises:
         TypeError: prompts in a tensor, or one prompt that is no list.
@@ -121,9 +144,9 @@ def stream(
     device, dtype = model.head.weight.device, model.head.weight.dtype
     tokens, real = pad_left(prompts, device)
     longest = tokens.shape[1]
-    mask = None
-    if not real.all():  # what is written after the prompts is real, too
-        mask = F.pad(real, (0, max_new_tokens), value=True)  # [B, longest + max_new_tokens]
+    # What is written after the prompts is real, too: [B, longest + max_new_tokens]
+    mask = F.pad(real, (0, max_new_tokens), value=True)
+    padded = not real.all()
     generators = _generators(seed, len(prompts), device)
     with torch.inference_mode(), model.evaluating():
         stack, context = _reader(model, sources, len(prompts), device)
@@ -131,16 +154,23 @@ def stream(
     chunks = list(tokens.split(prefill or longest, dim=1))
     stop, running = frozenset(stop_tokens), set(range(len(prompts)))
 
+    def read(chunk: Tensor, seen: Tensor | None, cache: KVCache) -> Tensor:
+        return model.head(stack(chunk, seen, cache, **context)[:, -1])
+
     def steps() -> Iterator[list[int | None]]:
-        nonlocal chunks
+        nonlocal chunks, cache
+        end, next_step = 0, read
         for _ in range(max_new_tokens):
             with torch.inference_mode(), model.evaluating():
                 for chunk in chunks:
-                    end = cache.length + chunk.shape[1]
-                    seen = mask[:, :end] if mask is not None else None
-                    hidden = stack(chunk, seen, cache, **context)
-                logits = model.head(hidden[:, -1])
+                    end += chunk.shape[1]
+                    seen = mask[:, :end] if padded else None
+                    if isinstance(cache, StaticKVCache):
+                        seen = F.pad(mask[:, :end], (0, mask.shape[1] - end), value=False)
+                    logits = next_step(chunk, seen, cache)
                 chosen = _choose(logits, temperature, top_k, top_p, generators)
+            if compile and next_step is read:  # the prompts have been read
+                cache, next_step = StaticKVCache(cache), torch.compile(read, fullgraph=True)
             chunks = [chosen]
             step = [t if i in running else None for i, t in enumerate(chosen.flatten().tolist())]
             running.difference_update([i for i in running if step[i] in stop])

@@ -48,8 +48,8 @@ def write_pretrained(model: Model, family: str, folder: Path | str) -> None:
     config, weights = to_hf(model, family)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(config, indent=2).encode()
-    write_whole(folder / "config.json", lambda file: file.write(text))
+    text = json.dumps(config, indent=2)
+    write_whole(folder / "config.json", lambda file: file.write(text.encode()))
     temporary = folder / "model.safetensors.part"
     save_file({name: weight.contiguous() for name, weight in weights.items()}, temporary)
     temporary.replace(folder / "model.safetensors")

@@ -145,17 +145,15 @@ class RunFiles:
         self._check_same("model_config", saved_model, asdict(run.model.config))
         self._check_same("train_config", saved_training, asdict(run.config))
         self._check_same("data", state["data"], run.data.to_dict())
-        if state["n_threads"] != torch.get_num_threads():
-            warnings.warn(
-                f"the run used {state['n_threads']} threads and goes on with "
-                f"{torch.get_num_threads()}: sums may round differently",
-                stacklevel=3,
-            )
-        if state["precision"] != run.precision:
-            warnings.warn(
-                f"the run computed in {state['precision']} and goes on in {run.precision}",
-                stacklevel=3,
-            )
+        for what, was, now, effect in (
+            ("n_threads", state["n_threads"], torch.get_num_threads(), "sums may round otherwise"),
+            ("precision", state["precision"], run.precision, "products round otherwise"),
+            ("processes", len(state["rng"]), run.world.size, "what dropout draws begins anew"),
+        ):
+            if was != now:
+                warnings.warn(
+                    f"the run had {what}={was} and goes on with {now}: {effect}", stacklevel=3
+                )
         load_weights(run.model, state)
         for optimizer, saved in zip(run.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
@@ -167,12 +165,6 @@ class RunFiles:
             run.scaler.load_state_dict(state["scaler"])
         if len(state["rng"]) == run.world.size:
             set_rng_state(state["rng"][run.world.rank])
-        else:
-            warnings.warn(
-                f"the run had {len(state['rng'])} processes and goes on with {run.world.size}: "
-                "what dropout draws begins anew",
-                stacklevel=3,
-            )
         run.history.n_tokens, run.history.seconds = state["n_tokens"], state["seconds"]
         run.history.records = self._cut_metrics(state["step"])
         return state["step"]

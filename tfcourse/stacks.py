@@ -27,6 +27,9 @@ class Cache(Protocol):
     def layer(self, index: int) -> LayerCache:
         """Return the cache of one block."""
 
+    def end_after(self, n_new: int) -> int:
+        """Say how many positions attention reads when some more are stored."""
+
 
 class Stack(nn.Module):
     """Embed the inputs, add positions, run the blocks, and normalize the result.
@@ -78,16 +81,16 @@ class Stack(nn.Module):
         """
         x = self.embedding(inputs)
         n_rows, length = x.shape[:2]
-        start = cache.length if cache is not None else 0
-        self._check(n_rows, start + length, padding_mask, source)
+        end = cache.end_after(length) if cache is not None else length
+        self._check(n_rows, end, padding_mask, source)
         if token_types is not None and self.token_types is None:
             raise ValueError("token_types are given, but the model has n_token_types=0")
         mask = None
         if padding_mask is None:
-            positions = torch.arange(start, start + length, device=x.device).unsqueeze(0)
+            positions = torch.arange(end - length, end, device=x.device).unsqueeze(0)
         else:
             mask = padding_mask[:, None, None, :]  # [B 1 1 S]: the same for all heads and queries
-            positions = (padding_mask.long().cumsum(dim=1) - 1).clamp(min=0)[:, start:]
+            positions = (padding_mask.long().cumsum(dim=1) - 1).clamp(min=0)[:, -length:]
         if source_mask is not None:
             source_mask = source_mask[:, None, None, :]
 

@@ -39,7 +39,7 @@ def lines() -> list[Line]:
 
 
 def writers(
-    ours: DecoderLM, theirs: GPT2LMHeadModel, rows: int, new_tokens: int
+    ours: DecoderLM, theirs: GPT2LMHeadModel, rows: int, new_tokens: int, compile: bool = False
 ) -> dict[str, Callable[[], list[list[int]]]]:
     """Return, for each side, a function that greedily continues the same prompts of 16 tokens."""
     prompts, _ = random_batch(ours.config.vocab_size, rows, length=16)
@@ -58,5 +58,7 @@ def writers(
 
     return {
         "HF": write_theirs,
-        "ours": lambda: generate(ours, prompts.tolist(), new_tokens, temperature=0.0),
+        "ours": lambda: generate(
+            ours, prompts.tolist(), new_tokens, temperature=0.0, compile=compile
+        ),
     }

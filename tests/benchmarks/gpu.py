@@ -197,14 +197,16 @@ def decoding(size: Size, device: torch.device) -> Iterator[Line]:
         model.to(dtype)
     for rows in (1, 16):
         sides = writers(ours, theirs, rows, size.new_tokens)
+        compiled = writers(ours, theirs, rows, size.new_tokens, compile=True)["ours"]
+        sides["ours, compiled"] = compiled
         for write in sides.values():
             write()
         seconds = alternate(sides, max(2, size.rounds - 2))
         speed = {s: rows * size.new_tokens / statistics.median(t) for s, t in seconds.items()}
         yield Line(
             f"decoding, {name}, batch {rows}",
-            f"{speed['ours']:,.0f} tokens/s, HF {speed['HF']:,.0f}, "
-            f"{ratio(seconds['HF'], seconds['ours']):.2f}× HF",
+            f"{speed['ours']:,.0f} tokens/s, compiled {speed['ours, compiled']:,.0f}, "
+            f"HF {speed['HF']:,.0f}, {ratio(seconds['HF'], seconds['ours']):.2f}× HF",
         )
 
 
