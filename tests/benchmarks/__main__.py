@@ -1,6 +1,6 @@
 """Run the benchmarks and print their table as Markdown, for the CHANGELOG.
 
-python -m tests.benchmarks                  all but muon and set_up (about ten minutes)
+python -m tests.benchmarks                  all but set_up (about half an hour)
 python -m tests.benchmarks training_speed   one or some, by the name of their file
 """
 
@@ -11,9 +11,8 @@ from importlib import import_module
 
 from tests.benchmarks.table import HEADER, machine, print_lines
 
-NAMES = ["training_speed", "generation_speed", "step_memory", "tiny_preset", "book_build"]
-# Only when asked for: one whose settings are still open, one that downloads everything again.
-EXTRA = ["muon", "set_up"]
+NAMES = ["training_speed", "generation_speed", "step_memory", "tiny_preset", "muon", "book_build"]
+EXTRA = ["set_up"]  # only when asked for: it downloads everything again
 
 
 def main(chosen: list[str]) -> int:
