@@ -1,9 +1,9 @@
 """How much sooner training with Muon comes close to the email corpus's floor than with AdamW.
 
-AdamW follows the recipe of nanoGPT's small example: a peak of 1e-3, warm-up over 100 steps, a cosine
-down to a tenth, decay 0.1, betas 0.9 and 0.99, batches of 64 rows. Both sides train the same model
-from the same weights on the same batches, some steps in turn, each with a schedule about as short as
-still arrives. Their clocks run while they train, not while they are scored.
+AdamW follows the recipe of nanoGPT's small example: a peak of 1e-3, warm-up over 100 steps, a
+cosine down to a tenth, decay 0.1, betas 0.9 and 0.99, batches of 64 rows. Both sides train the same
+model from the same weights on the same batches, some steps in turn, each with a schedule about as
+short as still arrives. Their clocks run while they train, not while they are scored.
 """
 
 from __future__ import annotations
