@@ -34,7 +34,7 @@ PLANS = {
         **BOTH, steps=2000, warmup=100, lr=1e-3, min_lr_ratio=0.1, beta1=0.9, beta2=0.99
     ),
     "Muon": TrainConfig(
-        **BOTH, steps=300, warmup=50, optimizer="muon", lr=6e-3, muon_lr=0.03, beta2=0.98
+        **BOTH, steps=500, warmup=50, optimizer="muon", lr=6e-3, muon_lr=0.03, beta2=0.98
     ),
 }
 
