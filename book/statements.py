@@ -26,7 +26,7 @@ NAMES = (
     *("StarCoder", "Swin", "Switch Transformer", "T5", "TabPFN", "tensor2tensor", "Tensor2Tensor"),
     *("Transformer-XL", "Universal Transformer", "ViT", "Whisper", "word2vec", "XLNet", "Yi"),
 )
-NAME = re.compile(r"(?<![\w-])(?:" + "|".join(map(re.escape, NAMES)) + r"|Phi-\d)(?![a-z])")
+NAME = re.compile(r"(?<![\w-])(?:" + "|".join(map(re.escape, NAMES)) + r"|Phi-\d)s?(?![A-Za-z])")
 CITATION = re.compile(r"\{cite(?::\w+)?\}`([^`]+)`")
 LOCATOR = re.compile(
     r"(?:\b(?:sections?|tables?|figures?|equations?|eqs?\.|theorems?|lemmas?|propositions?"
