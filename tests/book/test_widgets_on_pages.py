@@ -108,7 +108,9 @@ def test_answers_are_there_after_a_reload_until_one_starts_again(visit, path, sc
     assert progress.all_inner_texts() == said
     assert page.page.evaluate("[scrollY, document.activeElement.tagName]") == [0, "BODY"]
     assert page.axe() == []
-    for button in progress.locator("button:enabled").all():
+    for button in progress.locator("button").all():
+        if button.is_disabled():  # a quiz of one question, the one left open
+            continue
         button.focus()
         page.page.keyboard.press("Enter")
         assert page.page.evaluate("document.activeElement.matches('.Quiz input')")
