@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import functools
 import json
 import os
 import re
@@ -153,10 +154,15 @@ def check_claim(values: dict[str, Any], where: str) -> None:
 # What the entries name, in the project.
 
 
+@functools.cache
+def _read_notebook(page: Path, when: int) -> list[nbformat.NotebookNode]:
+    return nbformat.read(page, as_version=4).cells
+
+
 def read_cells(page: Path) -> list[nbformat.NotebookNode]:
     """List a notebook's cells; a Markdown page is one cell."""
     if page.suffix == ".ipynb":
-        return nbformat.read(page, as_version=4).cells
+        return _read_notebook(page, page.stat().st_mtime_ns)
     return [nbformat.v4.new_markdown_cell(page.read_text(encoding="utf-8"))]
 
 
@@ -244,11 +250,13 @@ def problems(root: Path = ROOT) -> list[str]:
 def problems_of(chapter: Chapter, root: Path, keys: set[str]) -> list[str]:
     """Say what is wrong with one chapter's entries."""
     cells = read_cells(chapter.page)
-    anchors, code_cells = headings(cells), {c.id for c in cells if c.cell_type == "code"}
+    code_cells = {c.id for c in cells if c.cell_type == "code"}
     found = []
     for entry in [*chapter.covers, *chapter.claims]:
         name = entry.item if isinstance(entry, Cover) else entry.id
-        if entry.section not in anchors:
+        page, anchor = place(chapter, entry.section)
+        anchors = headings(read_cells(page)) if page.exists() else {}
+        if anchor not in anchors:
             options = ", ".join(list(anchors)[1:])
             found.append(f"{name}: section {entry.section!r} is none of: {options}")
     for cover in chapter.covers:
@@ -273,6 +281,15 @@ def problems_of(chapter: Chapter, root: Path, keys: set[str]) -> list[str]:
     return found + unsupported(sentences(cells), chapter.statements)
 
 
+def place(chapter: Chapter, section: str) -> tuple[Path, str]:
+    """Find the page of a section: the chapter's, or that of `page#anchor`."""
+    name, mark, anchor = section.rpartition("#")
+    if not mark:
+        return chapter.page, section
+    notebook = chapter.page.parent / f"{name}.ipynb"
+    return notebook if notebook.exists() else notebook.with_suffix(".md"), anchor
+
+
 def test_exists(root: Path, test: str) -> bool:
     file, _, name = test.partition("::")
     return bool(name) and name in tests_in(root / file)
@@ -290,18 +307,17 @@ def page(root: Path = ROOT) -> str:
     lines += [f"| {verdict} | {counts[verdict]} |" for verdict in VERDICTS]
     lines += [f"| together | {counts.total()} |", ""]
     for chapter in chapters:
-        anchors = headings(read_cells(chapter.page))
-        title = next(iter(anchors.values()))
+        title = next(iter(headings(read_cells(chapter.page)).values()))
         lines += [f"## {chapter.name[:2]} · {title}", "", ":::{div} claims", ""]
         for claim in chapter.claims:
-            lines += [*describe(claim, chapter, anchors, root), ""]
+            lines += [*describe(claim, chapter, root), ""]
         lines += [":::", ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def describe(claim: Claim, chapter: Chapter, anchors: dict[str, str], root: Path) -> list[str]:
+def describe(claim: Claim, chapter: Chapter, root: Path) -> list[str]:
     """Write one claim as a term of a definition list, with what there is to say about it."""
-    where = f"{chapter.name}.html#{claim.section}"
+    target, anchor = place(chapter, claim.section)
     lines = [
         f"[{claim.claim}]{{#{claim.id}}}",
         f": **{claim.verdict}** · said in {claim.place}",
@@ -312,8 +328,8 @@ def describe(claim: Claim, chapter: Chapter, anchors: dict[str, str], root: Path
         lines.append(f": Measured: {values} ({link_to_test(test, root)})")
     if claim.source:
         lines.append(f": Source: {{cite:t}}`{claim.source}`, {claim.locator}")
-    title = anchors.get(claim.section, claim.section)
-    return [*lines, f': In the chapter: <a href="{where}">{title}</a>']
+    title = headings(read_cells(target)).get(anchor, anchor)
+    return [*lines, f': In the chapter: <a href="{target.stem}.html#{anchor}">{title}</a>']
 
 
 def link_to_test(test: str, root: Path) -> str:

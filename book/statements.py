@@ -2,14 +2,16 @@
 
 A sentence counts when it names a public model or the 2017 paper, or cites. It is satisfied by an
 entry in the registry, with source and locator, whose text stands in it; a citation also by a
-locator of its own in the sentence: "{cite:t}`kaplan2020scaling`, section 2.1". In the chapter's
-list of sources it is enough that some entry has the source.
+locator of its own in the sentence: "{cite:t}`kaplan2020scaling`, section 2.1"; a name also by
+a sentence with a source in the same paragraph that has the same name. In the chapter's list of
+sources it is enough that some entry has the source. A question states nothing.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -38,7 +40,10 @@ QUIZ = "quiz"
 CODE = re.compile(r"^(`{3,}|~{3,})(?!\{)[^\n]*\n.*?^\1`*[ \t]*$", re.M | re.S)
 MARKUP = re.compile(r"^(?:`{3,}.*|:{3,}.*|\([\w-]+\)=|\$\$|</?details>.*)$", re.M)
 NEW_BLOCK = re.compile(r"\n\s*\n|\n(?=[-*+] |\d+\. |\||: )")
-NEXT_SENTENCE = re.compile(r"(?<=[.!?])[\"”’)*_]*\s+(?=\{cite|[\"“‘(*_\[`$]*(?:\{\w+\}`)?[A-Z0-9])")
+NEXT_SENTENCE = re.compile(
+    r"(?<=[.!?])(?<!\beq\.)(?<!\bFig\.)(?<!\bfig\.)(?<!\bal\.)(?<!\bvs\.)(?<!e\.g\.)(?<!i\.e\.)"
+    r"[\"”’)*_]*\s+(?=\{cite|[\"“‘(*_\[`$]*(?:\{\w+\}`)?[A-Z0-9])"
+)
 HEADING = re.compile(r"^#{1,6} +(.+?) *$", re.M)
 
 
@@ -47,6 +52,7 @@ class Sentence:
     """A sentence, a list item or a table row, its line breaks removed."""
 
     text: str
+    paragraph: int = 0
     in_sources: bool = False
 
 
@@ -61,7 +67,7 @@ class Sourced(Protocol):
 
 def sentences(cells: list[NotebookNode]) -> list[Sentence]:
     """List what a chapter says, less headings and code, with the texts of its quizzes."""
-    found: list[Sentence] = []
+    paragraphs: list[tuple[str, bool]] = []
     heading = ""
     for cell in cells:
         if cell.cell_type == "markdown":
@@ -69,17 +75,18 @@ def sentences(cells: list[NotebookNode]) -> list[Sentence]:
             first, *sections = HEADING.split(CODE.sub("\n", cell.source))
             for title, text in [(heading, first), *zip(sections[::2], sections[1::2], strict=True)]:
                 heading = title
-                found += [Sentence(part, title == "Sources") for part in split(text)]
+                blocks = NEW_BLOCK.split(MARKUP.sub("\n", text))
+                paragraphs += [(block, title == "Sources") for block in blocks]
         elif QUIZ in cell.metadata.get("tags", ()):
             nodes = ast.walk(ast.parse(cell.source))
             texts = [n.value for n in nodes if isinstance(n, ast.Constant)]
-            found += [Sentence(s) for text in texts if isinstance(text, str) for s in split(text)]
-    return found
-
-
-def split(text: str) -> list[str]:
-    blocks = [" ".join(block.split()) for block in NEW_BLOCK.split(MARKUP.sub("\n", text))]
-    return [s for block in blocks for s in NEXT_SENTENCE.split(block) if s]
+            paragraphs += [(text, False) for text in texts if isinstance(text, str)]
+    return [
+        Sentence(text, number, in_sources)
+        for number, (paragraph, in_sources) in enumerate(paragraphs)
+        for text in NEXT_SENTENCE.split(" ".join(paragraph.split()))
+        if text
+    ]
 
 
 def cited(sentence: str) -> dict[str, str]:
@@ -107,6 +114,8 @@ def unsupported(said: list[Sentence], statements: Sequence[Sourced]) -> list[str
         elif n > 1:
             found.append(f"statement {statement.text!r} stands in {n} sentences; make it longer")
     all_sources = {statement.source for statement in statements}
+    sourced: dict[int, set[str]] = defaultdict(set)  # the names with a source, by paragraph
+    unsourced = []
     for sentence in said:
         here = {entry.source for entry in statements if entry.text in sentence.text}
         citations = cited(sentence.text)
@@ -116,9 +125,15 @@ def unsupported(said: list[Sentence], statements: Sequence[Sourced]) -> list[str
             if key not in (all_sources if sentence.in_sources else here)
             and not LOCATOR.search(CITATION.sub("", words))
         ]
-        name = NAME.search(CITATION.sub("", sentence.text))
-        if missing:
+        names = set(NAME.findall(CITATION.sub("", sentence.text)))
+        if missing and not sentence.text.endswith("?"):
             found.append(f"cites {', '.join(missing)} without a locator: {sentence.text}")
-        elif name and not here and not citations:
-            found.append(f"names {name[0]} without a source: {sentence.text}")
+        elif here or citations:
+            sourced[sentence.paragraph] |= names
+        elif names and not sentence.text.endswith("?"):
+            unsourced.append((sentence, names))
+    for sentence, names in unsourced:
+        if missing_names := names - sourced[sentence.paragraph]:
+            named = ", ".join(sorted(missing_names))
+            found.append(f"names {named} without a source: {sentence.text}")
     return found

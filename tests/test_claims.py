@@ -111,6 +111,14 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_a_section_may_stand_on_another_page(project):
+    """Catches: a link to the chapter's own page for it."""
+    (project / "chapters" / "notes.md").write_text("# Notes\n\n## One line\n", encoding="utf-8")
+    change(project, TOML, 'section = "the-sum"', 'section = "notes#one-line"')
+    assert claims.problems(project) == []
+    assert '<a href="notes.html#one-line">One line</a>' in claims.page(project)
+
+
 def change(project: Path, file: str, old: str, new: str) -> None:
     path = project / file
     text = path.read_text(encoding="utf-8")
@@ -130,6 +138,12 @@ TOML, MEASURED = "chapters/claims/01_x.toml", "chapters/claims/measured/test_01_
     ("file", "old", "new", "said"),
     [
         (TOML, 'section = "the-sum"\nshown_by', 'section = "sum"\nshown_by', "C010: section 'sum'"),
+        (
+            TOML,
+            'section = "the-sum"\nshown',
+            'section = "notes#no"\nshown',
+            "section 'notes#no' is",
+        ),
         (TOML, 'section = "what-f', 'section = "what-', "01-paper: section 'what--does' is none"),
         (TOML, "cell:abc", "cell:abd", "C010: shown_by 'cell:abd' is no code cell and no test"),
         (TOML, "py::test_sum", "py::test_add", "shown_by 'tests/test_other.py::test_add' is no"),
@@ -204,6 +218,9 @@ def test_the_page_shows_each_claim_with_verdict_value_and_place(project):
         ("{cite:p}`a, b`, see § 2.", []),
         ("The 2017 model had it.", ["names 2017 without a source"]),
         ("# GPT-2\n\nA heading says nothing.", []),
+        ("GPT-2 has it (see {cite:t}`a`, eq. 4). So has GPT-3. T5 has not.", ["names T5 without"]),
+        ("GPT-2 has it ({cite:t}`a`, table 2).\n\nGPT-2 has more.", ["names GPT without"]),
+        ("Which norm has BERT {cite}`a`?", []),
         ("It holds. Only BERT\ndiffers. It is so.", ["names BERT without a source: Only BERT dif"]),
         (
             "| model | d |\n| --- | --- |\n| T5 | 512 |\n| ours | 64 |",
