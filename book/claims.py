@@ -101,12 +101,18 @@ def read_chapter(path: Path) -> Chapter:
         raise RegistryError(f"{path.name}: unknown table {sorted(unknown)[0]}")
     notebook = path.parent.parent / f"{path.stem}.ipynb"
     page = notebook if notebook.exists() else notebook.with_suffix(".md")
-    covers, claims, statements = (
-        [read_entry(kind, raw, f"{path.name}: {table} {number}") for number, raw in numbered]
-        for table, kind in (("covers", Cover), ("claims", Claim), ("statements", Statement))
-        for numbered in [enumerate(content.get(table, []), 1)]
+
+    def entries(kind: type[Entry], table: str) -> list[Entry]:
+        numbered = enumerate(content.get(table, []), 1)
+        return [read_entry(kind, raw, f"{path.name}: {table} {n}") for n, raw in numbered]
+
+    return Chapter(
+        path,
+        page,
+        entries(Cover, "covers"),
+        entries(Claim, "claims"),
+        entries(Statement, "statements"),
     )
-    return Chapter(path, page, covers, claims, statements)
 
 
 def read_entry(kind: type[Entry], raw: dict[str, Any], where: str) -> Entry:
@@ -252,7 +258,8 @@ def problems_of(chapter: Chapter, root: Path, keys: set[str]) -> list[str]:
     cells = read_cells(chapter.page)
     code_cells = {c.id for c in cells if c.cell_type == "code"}
     found = []
-    for entry in [*chapter.covers, *chapter.claims]:
+    placed: list[Cover | Claim] = [*chapter.covers, *chapter.claims]
+    for entry in placed:
         name = entry.item if isinstance(entry, Cover) else entry.id
         page, anchor = place(chapter, entry.section)
         anchors = headings(read_cells(page)) if page.exists() else {}
@@ -274,10 +281,10 @@ def problems_of(chapter: Chapter, root: Path, keys: set[str]) -> list[str]:
                     f"{claim.id}: {test} has stored no measurement; "
                     f"run: pytest tests/claims --store-measurements"
                 )
-    for entry in [*chapter.claims, *chapter.statements]:
-        if entry.source and entry.source not in keys:
-            name = entry.id if isinstance(entry, Claim) else entry.text
-            found.append(f"{name}: {entry.source} is not in references.bib")
+    sources = [(claim.id, claim.source) for claim in chapter.claims]
+    for name, source in [*sources, *((s.text, s.source) for s in chapter.statements)]:
+        if source and source not in keys:
+            found.append(f"{name}: {source} is not in references.bib")
     return found + unsupported(sentences(cells), chapter.statements)
 
 
@@ -301,11 +308,14 @@ def test_exists(root: Path, test: str) -> bool:
 def page(root: Path = ROOT) -> str:
     """Write the audit page from the registry and the stored measurements."""
     chapters = [chapter for chapter in read_registry(root) if chapter.claims]
-    counts = Counter(claim.verdict for chapter in chapters for claim in chapter.claims)
+    listed = [claim for chapter in chapters for claim in chapter.claims]
+    counts = Counter(claim.verdict for claim in listed)
     lines = [(root / "book" / "claims_intro.md").read_text(encoding="utf-8").rstrip(), ""]
     lines += ["## The verdicts", "", "| verdict | claims |", "| --- | ---: |"]
     lines += [f"| {verdict} | {counts[verdict]} |" for verdict in VERDICTS]
-    lines += [f"| together | {counts.total()} |", ""]
+    lines += [f"| together | {counts.total()} |", "", "These do not hold:", ""]
+    wrong = [claim for claim in listed if claim.verdict == "does not hold"]
+    lines += [*(f'- <a href="#{claim.id}">{claim.claim}</a>' for claim in wrong), ""]
     for chapter in chapters:
         title = next(iter(headings(read_cells(chapter.page)).values()))
         lines += [f"## {chapter.name[:2]} · {title}", "", ":::{div} claims", ""]
