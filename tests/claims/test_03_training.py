@@ -60,9 +60,10 @@ def test_post_norm_trains_without_warm_up_at_two_rates(record):
     """Catches: a post-norm branch that normalizes before the sum."""
     runs = [train(lr, norm_position="post") for lr in (3e-3, 1e-2)]
     assert all(end(run) < 2.7 and max(run) < run[0] + 0.1 for run in runs)
+    losses = " and ".join(f"{end(run):.1f}" for run in runs)
     record(
-        f"12 post-norm blocks, no warm-up, Adam at 0.003 and 0.01: loss {end(runs[0]):.0f} and "
-        f"{end(runs[1]):.0f} after 80 steps, at no step above the first, 3.5"
+        f"12 post-norm blocks, no warm-up, Adam at 0.003 and 0.01: loss {losses} after 80 steps, "
+        "at no step above the first, 3.5"
     )
 
 
@@ -100,8 +101,8 @@ def test_a_stack_without_norms_trains_and_depends_on_its_start(record):
         ratios[norms] = gradients[1] / gradients[0]
     assert ratios[False] > 50 and ratios[True] < 1
     record(
-        f"12 blocks without norms learn: loss {end(losses):.1f} after 80 steps; with Xavier's larger "
-        "weights the gradient at block 1 is over 50 times as large, with norms it is smaller"
+        f"12 blocks without norms learn: loss {end(losses):.1f} after 80 steps; with Xavier's "
+        "larger weights the gradient at block 1 is over 50 times as large, with norms smaller"
     )
 
 
