@@ -315,7 +315,7 @@ def page(root: Path = ROOT) -> str:
     lines += [f"| {verdict} | {counts[verdict]} |" for verdict in VERDICTS]
     lines += [f"| together | {counts.total()} |", "", "These do not hold:", ""]
     wrong = [claim for claim in listed if claim.verdict == "does not hold"]
-    lines += [*(f'- <a href="#{claim.id}">{claim.claim}</a>' for claim in wrong), ""]
+    lines += [*(f'- <a href="#claim-{claim.id}">{claim.claim}</a>' for claim in wrong), ""]
     for chapter in chapters:
         title = next(iter(headings(read_cells(chapter.page)).values()))
         lines += [f"## {chapter.name[:2]} · {title}", "", ":::{div} claims", ""]
@@ -329,7 +329,7 @@ def describe(claim: Claim, chapter: Chapter, root: Path) -> list[str]:
     """Write one claim as a term of a definition list, with what there is to say about it."""
     target, anchor = place(chapter, claim.section)
     lines = [
-        f"[{claim.claim}]{{#{claim.id}}}",
+        f"[{claim.claim}]{{#claim-{claim.id}}}",
         f": **{claim.verdict}** · said in {claim.place}",
         f": {claim.says}",
     ]
