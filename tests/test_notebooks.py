@@ -92,6 +92,13 @@ def test_printed_lines_fit_a_phone(chapter):
             assert [line for line in lines if len(line) > 35] == []
 
 
+def test_answers_wait_until_the_reader_opens_them(chapter):
+    """Catches: a worked answer that stands open below its question, or that nothing opens."""
+    for cell in notebooks.read(chapter).cells:
+        for tag, rest in re.findall(r"<details([^>]*)>\s*(.{0,9})", cell.source):
+            assert "open" not in tag and rest == "<summary>", cell.source[:200]
+
+
 def test_every_cell_was_run_in_order(chapter):
     """Catches: outputs stored by hand, or cells run out of order."""
     counts = [cell.execution_count for cell in code_cells(chapter) if cell.source.strip()]

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import claims
 import nbformat
 import pytest
 import yaml
@@ -136,3 +137,12 @@ def test_links_inside_the_book_lead_somewhere(html):
                     found = re.findall(r'\bid="([^"]+)"', target.read_text(encoding="utf-8"))
                     ids[target] = set(found)
                 assert unquote(parts.fragment) in ids[target], f"{path}: {address}"
+
+
+def test_the_sections_of_the_registry_are_on_the_pages(html):
+    """Catches: an anchor made by another rule than Sphinx's."""
+    for chapter in claims.read_registry():
+        for entry in [*chapter.covers, *chapter.claims]:
+            page, anchor = claims.place(chapter, entry.section)
+            text = (html / "chapters" / f"{page.stem}.html").read_text(encoding="utf-8")
+            assert f'id="{anchor}"' in text, entry.section

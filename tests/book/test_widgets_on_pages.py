@@ -72,6 +72,74 @@ def test_moved_widgets_stay_accessible_and_narrow(visit, path):
     assert page.page.evaluate("document.scrollingElement.scrollWidth") <= 360
 
 
+def shown(page) -> list[str]:
+    """List what the page's questions show: the feedback of each, and what is chosen."""
+    return [
+        f"{quiz.locator('.Feedback').inner_text()} | "
+        + " ".join(quiz.locator(".correctButton, .incorrectButton").all_inner_texts())
+        for quiz in page.page.locator(".Quiz").all()
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["http", "file"])
+@pytest.mark.parametrize("path", QUIZ_PAGES)
+def test_answers_are_there_after_a_reload_until_one_starts_again(visit, path, scheme):
+    """By keyboard alone; the options stand in another order each time.
+
+    Catches: an option remembered by its place; answers of another page shown; a restored answer
+    that takes the focus and scrolls the page; a start that is forgotten at the next reload.
+    """
+    page = visit(scheme)
+    page.open(path)
+    empty = shown(page)
+    progress = page.page.locator(".quiz-progress")
+    n = page.page.locator(".Quiz").count()
+    assert progress.locator("button").first.is_disabled()
+    for number, quiz in enumerate(page.page.locator(".Quiz").all()):
+        if number != 1:  # one stays open
+            right = str(number % 2 == 0).lower()
+            quiz.locator(f".MCButton[data-correct={right}] input").first.focus()
+            page.page.keyboard.press("Space")
+    page.page.wait_for_timeout(100)
+    before, said = shown(page), progress.all_inner_texts()
+    assert sum(a != b for a, b in zip(before, empty, strict=True)) == n - (n > 1)
+    page.open(path)
+    assert shown(page) == before
+    assert progress.all_inner_texts() == said
+    assert page.page.evaluate("[scrollY, document.activeElement.tagName]") == [0, "BODY"]
+    assert page.axe() == []
+    for button in progress.locator("button").all():
+        if button.is_disabled():  # a quiz of one question, the one left open
+            continue
+        button.focus()
+        page.page.keyboard.press("Enter")
+        assert page.page.evaluate("document.activeElement.matches('.Quiz input')")
+    assert shown(page) == empty
+    page.open(path)
+    assert shown(page) == empty
+    assert page.page.evaluate("Object.keys(localStorage).filter(k => k.includes('quiz'))") == []
+    assert page.complaints == []
+
+
+def test_a_quiz_works_where_nothing_can_be_stored(visit):
+    """Catches: an exception where a browser forbids localStorage."""
+    page = visit("http")
+    page.page.add_init_script(
+        """for (const name of ["getItem", "setItem", "removeItem"]) {
+            const original = Storage.prototype[name];
+            Storage.prototype[name] = function (key, ...rest) {
+                if (key.includes("quiz")) throw new Error("forbidden");
+                return original.call(this, key, ...rest);
+            };
+        }"""
+    )
+    page.open(QUIZ_PAGES[1])
+    page.page.locator(".MCButton[data-correct=true] input").first.focus()
+    page.page.keyboard.press("Space")
+    assert "1 of" in page.page.locator(".quiz-progress").first.inner_text()
+    assert page.complaints == []
+
+
 @pytest.mark.parametrize("path", QUIZ_PAGES)
 def test_quizzes_answer_in_both_themes(visit, path):
     """Every option of every question by keyboard: feedback appears, readable, and specific.
