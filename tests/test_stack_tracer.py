@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tfcourse.architectures import DecoderLM
 from tfcourse.widgets import StackTracer
-from tfcourse.widgets.stack_tracer import guesses, pack, trace, unpack
+from tfcourse.widgets.stack_tracer import pack, read_early, trace, unpack
 
 
 def named(token: int) -> str:
@@ -99,7 +99,10 @@ def test_the_guess_at_the_last_stream_is_the_models_own_prediction():
     for row, best in zip(p, last, strict=True):
         assert best[0][0] == int(row.argmax())
         assert [q for _, q in best] == pytest.approx(row.topk(3).values.tolist(), abs=1e-4)
-    assert guesses(model, trace(model, tokens)[1].values)[0] == widget.texts[0]["guesses"][1][0]
+    chances = [look for look in widget.texts[0]["chances"] if look]
+    assert chances[-1] == pytest.approx(p.max(dim=-1).values.tolist(), abs=1e-4)
+    early = read_early(model, trace(model, tokens)[1].values)
+    assert chances[0] == pytest.approx(early[range(6), p.argmax(dim=-1)].tolist(), abs=1e-4)
 
 
 def test_dropout_is_off_while_a_text_is_traced():

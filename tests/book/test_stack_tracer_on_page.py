@@ -37,9 +37,9 @@ def test_the_stack_tracer_shows_the_numbers_of_its_state(visit):
     widget = page.page.locator(".tft-tracer")
     widget.locator("summary").click()
     text, words, last = state["texts"][1], state["words"], len(state["stages"]) - 1
-    widget.get_by_label("Text").select_option(index=1)
+    widget.locator("select").nth(0).select_option(index=1)
     for row in (len(text["ids"]) - 1, 1):
-        widget.get_by_label("Look at").select_option(index=row)
+        widget.locator("select").nth(1).select_option(index=row)
         widget.get_by_role("button", name="Start again").click()
         for number, stage in enumerate(state["stages"]):
             values, said = unpack(text["tensors"][number]), spoken(widget)

@@ -135,6 +135,32 @@ const PARTS = {
   "MLP update": "mlp", logits: "plain", probabilities: "plain",
 };
 
+/** How the chance of the final word rises along the stages, under the stations of the map. */
+function rise(chances, places, stage, word, width) {
+  const [top, base] = [18, 46];
+  const y = (p) => (base - (base - top) * p).toFixed(1);
+  const from = chances.findIndex((p) => p !== null);
+  let line = "";
+  let marks = "";
+  places.forEach(([x], i) => {
+    if (i < from) return;
+    if (chances[i] !== null) {
+      marks += `<circle class="tft-stop tft-stream" cx="${x.toFixed(1)}" cy="${y(chances[i])}" r="2.5"/>`;
+      line += `${line ? `H${x.toFixed(1)}V` : `M${x.toFixed(1)} `}${y(chances[i])}`;
+    }
+  });
+  line += `H${places.at(-1)[0]}`;
+  const said = chances.filter((p) => p !== null).map(percent).join(", ");
+  const now = chances.slice(0, stage + 1).findLast((p) => p !== null) ?? null;
+  return (
+    `<svg role="img" aria-label="${escapeText(`Chance of ${quoted(word)} if the stack ended at each state of the stream: ${said}`)}" width="${width}" height="50" viewBox="0 0 ${width} 50">` +
+    `<text class="tfc-tick" x="0" y="11">${escapeText(`chance of ${quoted(word)}, if the stack ended here${now === null ? "" : `: ${percent(now)}`}`)}</text>` +
+    `<path class="tfc-grid" d="M${places[0][0]} ${y(0)}H${places.at(-1)[0]}M${places[0][0]} ${y(1)}H${places.at(-1)[0]}"/>` +
+    `<path class="tft-fill" d="${line}V${y(0)}H${places[from][0]}z"/><path class="tft-rise" d="${line}"/>${marks}` +
+    `<path class="tfc-marker" d="M${places[stage][0]} ${top - 4}V${base + 2}"/></svg>`
+  );
+}
+
 /** Bars for the likeliest next words: [[word, p], …]. */
 function bars(pairs, width, title) {
   const [left, step] = [92, 20];
@@ -197,7 +223,7 @@ function heads(tensor, current, width, alt) {
   const { values, shape } = tensor;
   const [count, length] = shape;
   const across = width > 460 ? count : Math.min(2, count);
-  const cell = Math.max(2, Math.floor(((width - 12 * (across - 1)) / across / length) * 2) / 2);
+  const cell = Math.max(2, Math.min(18, Math.floor(((width - 12 * (across - 1)) / across / length) * 2) / 2));
   const size = cell * length;
   const [stepX, stepY] = [(width - size) / Math.max(1, across - 1), size + 26];
   const down = Math.ceil(count / across);
@@ -325,8 +351,9 @@ function render({ model, el }) {
     "aria-label": "Stage",
   });
   scrub.addEventListener("input", () => (stop(), goTo(Number(scrub.value))));
+  const climb = make("div");
   const head = make("p", { className: "tft-title" });
-  frame.controls.after(map, scrub, head);
+  frame.controls.after(map, scrub, climb, head);
   const chips = make("ol", { className: "tfc-tokens tft-chips", role: "list", "aria-label": "The text" });
   const picture = make("div", { className: "tft-picture" });
   const readout = make("p", { className: "tft-readout", "aria-hidden": "true" });
@@ -376,9 +403,9 @@ function render({ model, el }) {
       const said = Array.from({ length: shape[0] }, (_, h) => {
         const row = values.slice((h * shape[1] + i) * shape[1], (h * shape[1] + i + 1) * shape[1]);
         const [j] = largest(row, 1);
-        return `head ${h + 1} from “${names()[j]}” (${decimals(row[j])})`;
+        return `head ${h + 1} “${names()[j]}” (${decimals(row[j])})`;
       });
-      return `Most is read for ${name} by ${said.join(", ")}.`;
+      return `${name} reads most from: ${said.join(", ")}.`;
     }
     const row = rowOf(stage, i);
     const size = significant(sizeOf(row));
@@ -434,6 +461,11 @@ function render({ model, el }) {
     }
     const [x, y] = drawn.places[stage];
     map.querySelector(".tft-marker").style.transform = `translate(${x}px, ${y}px)`;
+
+    const last = stages.length - 1;
+    const [best] = largest(rowOf(last, i), 1);
+    const chances = record().chances.map((look) => (look ? look[i] : null));
+    climb.innerHTML = rise(chances, drawn.places, stage, words[best], width);
 
     head.replaceChildren(
       make("strong", {}, `${where} · ${name}`), " ",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import anywidget
 import numpy as np
@@ -149,18 +150,14 @@ def trace(model: DecoderLM, tokens: Int[Tensor, "1 L"]) -> list[Stage]:
 
 
 @torch.no_grad()
-def guesses(model: DecoderLM, stream: Float[Tensor, "L d"]) -> list[list[list[int | float]]]:
-    """Say which next words the model would choose if the stack ended with this stream.
+def read_early(model: DecoderLM, stream: Float[Tensor, "L d"]) -> Float[Tensor, "L V"]:
+    """Return the next-word probabilities as if the stack ended with this stream.
 
-    The final norm and the head read the stream as it is. Returns for each position the ids and
-    probabilities of the likeliest words.
+    The final norm and the head read the stream as it is.
+
+    Source: nostalgebraist 2020, "Interpreting GPT: the logit lens".
     """
-    p = model.head(model.stack.final_norm(stream)).softmax(dim=-1)
-    best = p.topk(min(N_GUESSES, p.shape[-1]), dim=-1)
-    return [
-        [[int(i), round(float(q), 4)] for i, q in zip(ids, ps, strict=True)]
-        for ids, ps in zip(best.indices, best.values, strict=True)
-    ]
+    return model.head(model.stack.final_norm(stream)).softmax(dim=-1)
 
 
 def pack(values: Tensor) -> dict:
@@ -179,10 +176,27 @@ def unpack(packed: Mapping) -> Tensor:
 
 
 def _record(title: str, ids: Sequence[int], stages: list[Stage], model: DecoderLM) -> dict:
+    best = stages[-1].values.argmax(dim=-1, keepdim=True)  # what the whole stack expects, [L 1]
+    guesses: list[Any] = []
+    chances: list[Any] = []
+    for stage in stages:
+        if stage.kind in ("embedding", "positions", "stream"):
+            p = read_early(model, stage.values)
+            likely = p.topk(min(N_GUESSES, p.shape[-1]), dim=-1)
+            pairs = torch.stack([likely.indices.double(), likely.values.double()], dim=-1)
+            guesses.append([[[int(i), round(q, 4)] for i, q in row] for row in pairs.tolist()])
+            chances.append([round(q, 4) for q in p.gather(-1, best).squeeze(-1).tolist()])
+        else:
+            guesses.append(None)
+            chances.append(None)
     tensors = [pack(stage.values) for stage in stages]
-    streams = ("embedding", "positions", "stream")
-    looks = [guesses(model, s.values) if s.kind in streams else None for s in stages]
-    return {"title": title, "ids": [int(i) for i in ids], "tensors": tensors, "guesses": looks}
+    return {
+        "title": title,
+        "ids": [int(i) for i in ids],
+        "tensors": tensors,
+        "guesses": guesses,
+        "chances": chances,
+    }
 
 
 _POSITIONS = {
