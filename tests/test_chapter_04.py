@@ -174,8 +174,8 @@ def test_the_figures_show_what_they_are_given():
 def test_the_stored_tensors_fit_together(widget):
     """From stage to stage the widget's numbers are those of one forward pass.
 
-    Tolerance: 16 bits, twice. Catches: stages of two runs mixed up; a state that was stored before
-    the model was trained again; a probability that is not the softmax of its logits.
+    Tolerance: three levels of 2,047. Catches: stages of two runs mixed up; a state that was stored
+    before the model was trained again; a probability that is not the softmax of its logits.
     """
     kinds = [stage["kind"] for stage in widget["stages"]]
     assert len(widget["texts"]) >= 4 and kinds[0] == "ids" and kinds[-1] == "probabilities"
@@ -184,7 +184,7 @@ def test_the_stored_tensors_fit_together(widget):
         tensors = [unpack(packed) for packed in text["tensors"]]
         stream = None
         for kind, tensor, packed in zip(kinds, tensors, text["tensors"], strict=True):
-            step = 2e-4 * float(tensor.abs().max())
+            step = 5e-4 * float(tensor.abs().max())
             assert packed["shape"][-2 if kind != "ids" else -1] == length
             if kind.endswith("update"):
                 update = tensor

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tfcourse.architectures import DecoderLM
 from tfcourse.widgets import StackTracer
-from tfcourse.widgets.stack_tracer import pack, read_early, trace, unpack
+from tfcourse.widgets.stack_tracer import FINE, pack, read_early, trace, unpack
 
 
 def named(token: int) -> str:
@@ -77,16 +77,23 @@ def test_every_stage_is_what_a_module_of_the_model_returned(position, activation
     torch.testing.assert_close(stages[-1].values, model(tokens)[0].softmax(dim=-1))
 
 
-def test_what_is_packed_comes_back_to_four_digits():
-    """One half step of 32,767, so 1.6e-5 of the largest value.
-
-    Catches: 8 bits; a scale of one row used for all; a shape that is lost.
-    """
+@pytest.mark.parametrize("levels", [2047, FINE])
+def test_what_is_packed_comes_back_to_half_a_level(levels):
+    """Catches: 8 bits; bytes in another order; a scale of one row used for all; a lost shape."""
     torch.manual_seed(0)
     for values in (torch.randn(3, 5, 7), torch.zeros(2, 2), torch.tensor([1.0, 362.0])):
-        back = unpack(json.loads(json.dumps(pack(values))))
+        back = unpack(json.loads(json.dumps(pack(values, levels))))
         assert back.shape == values.shape
-        assert (back - values).abs().max() <= 1.6e-5 * values.abs().max()
+        assert (back - values).abs().max() <= 0.501 / levels * values.abs().max()
+
+
+def test_ids_weights_and_probabilities_are_kept_finely():
+    """Catches: an id that comes back as its neighbour; weights that add up to 1.01."""
+    widget, tokens = tracer(tiny_lm(), a=list(range(1, 9))), torch.arange(1, 9)
+    stages = zip(widget.stages, trace(tiny_lm(), tokens[None]), strict=True)
+    for (stage, true), packed in zip(stages, widget.texts[0]["tensors"], strict=True):
+        error = float((unpack(packed) - true.values).abs().max() / true.values.abs().max())
+        assert error <= (1.6e-5 if stage["kind"] in ("ids", "weights", "probabilities") else 2.5e-4)
 
 
 def test_the_guess_at_the_last_stream_is_the_models_own_prediction():

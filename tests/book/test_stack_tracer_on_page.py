@@ -54,12 +54,12 @@ def test_the_stack_tracer_shows_the_numbers_of_its_state(visit):
                 columns = [shown[h + 1 :: heads + 1] for h in range(heads)]
                 assert numbers(columns) == pytest.approx(values[:, row].numpy(), abs=6e-4)
             elif stage["axes"] == "L V":
-                best = values[row].topk(20).values
-                assert numbers(shown[1::2]) == pytest.approx(best.numpy(), abs=6e-4)
+                best, digit = values[row].topk(20).values, 1e-2 if number < last else 1e-3
+                assert numbers(shown[1::2]) == pytest.approx(best.numpy(), abs=0.6 * digit)
                 assert shown[0] == words[int(values[row].argmax())].replace("\n", "↵")
             else:
                 cells = [cell for i, cell in enumerate(shown) if i % 9]
-                assert numbers(cells) == pytest.approx(values[row].numpy(), abs=6e-4)
+                assert numbers(cells) == pytest.approx(values[row].numpy(), abs=6e-3)
             if look := text["guesses"][number]:
                 word, p = look[row][0]
                 assert f"“{words[word]}” next ({100 * p:.1f} %)".replace("\n", "↵") in said

@@ -7,12 +7,17 @@ const ON = 0.1;
 const shown = (word) => (word === "\n" ? "↵" : word);
 const quoted = (word) => `“${shown(word)}”`;
 const short = (word, most) => (word.length > most ? `${word.slice(0, most - 1)}…` : word);
+const hundredths = (value) => value.toFixed(2).replace("-", "−").replace(/^−(0\.00)$/, "$1");
 const percent = (p) => (p >= 0.001 ? `${(100 * p).toFixed(1)} %` : "under 0.1 %");
 
-/** Turn a stored tensor into numbers: 16-bit integers times one scale. */
+/** Turn a stored tensor into numbers: 16-bit integers, low bytes first, times one scale. */
 function unpack({ data, scale }) {
-  const bytes = Uint8Array.from(atob(data), (c) => c.charCodeAt(0));
-  return Float32Array.from(new Int16Array(bytes.buffer), (n) => n * scale);
+  const bytes = atob(data);
+  const count = bytes.length / 2;
+  return Float32Array.from({ length: count }, (_, i) => {
+    const n = bytes.charCodeAt(i) + 256 * bytes.charCodeAt(count + i);
+    return (n < 32768 ? n : n - 65536) * scale;
+  });
 }
 
 /** Root mean square. */
@@ -410,7 +415,7 @@ function render({ model, el }) {
     const row = rowOf(stage, i);
     const size = significant(sizeOf(row));
     if (kind === "logits") {
-      const best = largest(row, 3).map((v) => `${quoted(words[v])} ${decimals(row[v])}`);
+      const best = largest(row, 3).map((v) => `${quoted(words[v])} ${hundredths(row[v])}`);
       return `At ${name} the highest scores are ${best.join(", ")}.`;
     }
     if (kind === "probabilities") {
@@ -531,7 +536,7 @@ function render({ model, el }) {
       const row = rowOf(stage, i);
       fillTable(
         frame.table, `${title} ${after}, the 20 highest`, ["next word", isLast ? "probability" : "logit"],
-        largest(row, 20).map((v) => [shown(words[v]), decimals(row[v])]),
+        largest(row, 20).map((v) => [shown(words[v]), (isLast ? decimals : hundredths)(row[v])]),
       );
     } else {
       const row = rowOf(stage, i);
@@ -539,7 +544,7 @@ function render({ model, el }) {
       fillTable(
         frame.table, `${title}: the ${row.length} numbers of “${all[i]}”`,
         ["feature", ...Array.from({ length: 8 }, (_, k) => `+${k}`)],
-        eights.map((k) => [k, ...Array.from(row.slice(k, k + 8), decimals)]),
+        eights.map((k) => [k, ...Array.from(row.slice(k, k + 8), hundredths)]),
       );
     }
   };

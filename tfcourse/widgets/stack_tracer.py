@@ -20,6 +20,9 @@ from tfcourse.widgets.base import FOLDER, STYLE, script
 
 N_GUESSES = 3
 """So many next words are kept for each position of each stage."""
+FINE = 32_767
+_EXACT = ("ids", "weights", "probabilities")
+"""Stages that are kept as finely as 16 bits can."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,8 @@ class StackTracer(anywidget.AnyWidget):
 
     `texts` holds the token ids of each text by the title that the menu shows; `word` names one id.
     Every number that the page shows was computed by `model` when this object was made. A tensor
-    travels as 16-bit integers with one scale, so that its largest value has four exact digits.
+    travels as integers with one scale, so that its largest value has three exact digits; weights
+    and probabilities have four.
 
     `text`, `stage` and `row` (which word's numbers are told) are where the controls stand; they
     can be set and read later.
@@ -160,18 +164,23 @@ def read_early(model: DecoderLM, stream: Float[Tensor, "L d"]) -> Float[Tensor, 
     return model.head(model.stack.final_norm(stream)).softmax(dim=-1)
 
 
-def pack(values: Tensor) -> dict:
-    """Turn a tensor into JSON: its shape, a scale, and 16-bit integers in base64."""
+def pack(values: Tensor, levels: int = 2047) -> dict:
+    """Turn a tensor into JSON: its shape, a scale, and integers from −levels to levels in base64.
+
+    All low bytes come first, then all high ones: so the page's compression finds what is alike.
+    """
     array = values.detach().cpu().numpy()
-    scale = float(np.abs(array).max()) / 32767 or 1.0
+    scale = float(np.abs(array).max()) / levels or 1.0
     integers = np.rint(array / scale).astype("<i2")
-    data = base64.b64encode(integers.tobytes()).decode("ascii")
+    planes = np.frombuffer(integers.tobytes(), dtype=np.uint8).reshape(-1, 2).T
+    data = base64.b64encode(planes.tobytes()).decode("ascii")
     return {"shape": list(array.shape), "scale": float(f"{scale:.8g}"), "data": data}
 
 
 def unpack(packed: Mapping) -> Tensor:
     """Turn what `pack` made into a tensor, as the page does."""
-    integers = np.frombuffer(base64.b64decode(packed["data"]), dtype="<i2").astype("float32")
+    planes = np.frombuffer(base64.b64decode(packed["data"]), dtype=np.uint8).reshape(2, -1)
+    integers = np.frombuffer(planes.T.tobytes(), dtype="<i2").astype("float32")
     return torch.from_numpy(integers).mul(packed["scale"]).view(packed["shape"])
 
 
@@ -189,7 +198,7 @@ def _record(title: str, ids: Sequence[int], stages: list[Stage], model: DecoderL
         else:
             guesses.append(None)
             chances.append(None)
-    tensors = [pack(stage.values) for stage in stages]
+    tensors = [pack(s.values, FINE if s.kind in _EXACT else 2047) for s in stages]
     return {
         "title": title,
         "ids": [int(i) for i in ids],
