@@ -26,7 +26,7 @@ def draw_first_losses(
     ax.axhline(uniform, color=COLORS["floor"], linestyle="--", linewidth=1.2)
     label(ax, "ln V", stds[0], uniform, COLORS["floor"], ha="left", xytext=(0, -14))
     ax.axvline(own, color=COLORS["mask"], linestyle=":")
-    label(ax, "std · d = ln V", own, 300, "#555555", ha="right", xytext=(-5, 0))
+    label(ax, "std · d = ln V", own, 300.0, "#555555", ha="right", xytext=(-5, 0))
     ax.set(xscale="log", yscale="log", ylim=(4, 800))
     ax.set_yticks([5, 10, 50, 100, 500], ["5", "10", "50", "100", "500"])
     ax.minorticks_off()

@@ -279,7 +279,6 @@ function render({ model, el }) {
   const stages = model.get("stages");
   const texts = model.get("texts");
   const words = model.get("words");
-  const sizes = model.get("sizes");
   const kept = new Map();
 
   const frame = makeFrame(

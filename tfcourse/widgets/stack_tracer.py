@@ -55,7 +55,6 @@ class StackTracer(anywidget.AnyWidget):
     _css = STYLE + (FOLDER / "stack_tracer.css").read_text(encoding="utf-8")
 
     words: traitlets.List = traitlets.List().tag(sync=True)
-    sizes: traitlets.Dict = traitlets.Dict().tag(sync=True)
     stages: traitlets.List = traitlets.List().tag(sync=True)
     texts: traitlets.List = traitlets.List().tag(sync=True)
     text = traitlets.Int(0).tag(sync=True)
@@ -72,10 +71,8 @@ class StackTracer(anywidget.AnyWidget):
             _record(title, ids, stages, model)
             for (title, ids), stages in zip(texts.items(), traces, strict=True)
         ]
-        config = model.config
         super().__init__(
-            words=[word(i) for i in range(config.vocab_size)],
-            sizes={"d": config.d_model, "H": config.n_heads, "V": config.vocab_size},
+            words=[word(i) for i in range(model.config.vocab_size)],
             stages=[
                 {"name": s.name, "where": s.where, "kind": s.kind, "axes": s.axes, "did": s.did}
                 for s in traces[0]
@@ -114,7 +111,8 @@ def trace(model: DecoderLM, tokens: Int[Tensor, "1 L"]) -> list[Stage]:
             did = _POSITIONS[config.position]
             stages.append(Stage("+ positions", "input", "positions", "L d", did, streams[0]))
         k = 0
-        for number, block in enumerate(stack.blocks, start=1):
+        blocks: Any = stack.blocks
+        for number, block in enumerate(blocks, start=1):
             where = f"block {number}"
             for branch in block.branches:
                 normed = branch.norm(streams[k])
