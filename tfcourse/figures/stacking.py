@@ -45,7 +45,7 @@ def draw_logit_scales(depths: Sequence[int], scales: Mapping[str, Sequence[float
         scales.items(), colors, "^so", ((0, -15), (0, 7), (0, 7)), strict=True
     ):
         ax.plot(depths, values, color=color, marker=marker, markersize=5)
-        label(ax, name, depths[-1], values[-1], color, xytext=place)
+        label(ax, name, float(depths[-1]), values[-1], color, xytext=place)
     ax.set(xscale="log", yscale="log", ylim=(0.004, 2))
     ax.set(xlabel="blocks in the stack", ylabel="standard deviation of the logits")
     ax.set_xticks(depths, [str(depth) for depth in depths])
