@@ -51,8 +51,12 @@ def test_the_email_at_the_start_and_the_names_that_return():
     """
     data = EmailData(n_held_out=200)
     distances = []
-    for row in next(data.held_out_batches(200)).targets:
+    for n, row in enumerate(next(data.held_out_batches(200)).targets):
         email = [data.decode([t]) for t in row.tolist() if t not in (IGNORE, data.eos_id)]
+        if n == 0:  # "36 words earlier" on the card
+            assert email[-1] == "Ivan" and len(email) - 1 - email.index("Ivan") == 36
+        sender = [t for t in EMAILS.score(email) if t.word == email[-1]][-1]
+        assert (sender.kind, sender.slot) == ("again", "from")  # "like all of them"
         first: dict[str, int] = {}
         for place, token in enumerate(EMAILS.score(email)):
             if token.kind == "new":
@@ -192,7 +196,7 @@ def test_the_map_marks_the_words_of_the_answer():
     assert [bar.get_width() for bar in below.patches] == pytest.approx([0.1, 0.6, 0.2, 0.1])
     colors = [bar.get_facecolor() for bar in below.patches]
     assert [color == colors[1] for color in colors] == [False, True, False, False]
-    assert [text.get_text() for text in below.get_yticklabels()] == ["1: a", "2: b", "3: c", "4: d"]
+    assert [text.get_text() for text in below.get_yticklabels()] == ["0: a", "1: b", "2: c", "3: d"]
 
 
 def test_the_triangle_shows_what_the_layer_computes():
@@ -267,7 +271,7 @@ def test_the_activations_are_drawn_as_the_package_computes_them():
     for line, text in zip(axes.lines, axes.texts, strict=True):
         z = torch.as_tensor(line.get_xdata())
         drawn = torch.as_tensor(line.get_ydata())
-        torch.testing.assert_close(drawn, ACTIVATIONS[text.get_text()](z))
+        torch.testing.assert_close(drawn, ACTIVATIONS[text.get_text().lower()](z))
 
 
 # The block in both orders.

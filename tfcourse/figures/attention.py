@@ -17,7 +17,8 @@ def draw_map(
 ) -> Figure:
     """Draw the weights of one head, and below them the largest ones of one row, with their words.
 
-    The row is framed in the map. The words at `columns` are those that stand for the answer.
+    The row is framed in the map. Words count from 0, so that BOS is word 0. Those at `columns` are
+    the ones to look at.
     """
     fig, (above, below) = panels(2, height=2.6)
     fig.set_size_inches(fig.get_figwidth(), 6.4)
@@ -28,11 +29,11 @@ def draw_map(
     )
     above.grid(False)
     above.set(xlabel="word that is read", ylabel="word that reads", title="Weights of one head")
-    largest = sorted(weights[row].topk(min(6, length)).indices.tolist())
-    names = [f"{j + 1}: {words[j]}" for j in largest]
+    largest = sorted(weights[row].topk(min(4, length)).indices.tolist())
+    names = [f"{j}: {words[j]}" for j in largest]
     colors = [COLORS["attention" if j in columns else "mask"] for j in largest]
     below.barh(names, weights[row, largest].tolist(), color=colors, edgecolor="black", lw=0.5)
     below.invert_yaxis()
-    below.set(xlim=(0, 1), xlabel="weight", title=f"The framed row: word {row + 1} reads")
+    below.set(xlim=(0, 1), xlabel="weight", title=f"The framed row: what word {row} reads")
     below.grid(axis="y", visible=False)
     return fig

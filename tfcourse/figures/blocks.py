@@ -154,32 +154,31 @@ def draw_activations(names: Sequence[str]) -> Figure:
     fig, (ax,) = panels(1, height=2.8)
     z = torch.linspace(-3, 3, 241)
     styles = ("-", "--", ":")
-    places = ((1.2, (-8, 12)), (-0.6, (-30, -22)), (-2.2, (0, -18)))
-    for name, style, (at, offset) in zip(names, styles, places, strict=True):
+    places = ((1.4, (-8, 8), "right"), (-0.8, (0, 12), "center"), (-1.4, (0, -15), "center"))
+    for name, style, (at, offset, side) in zip(names, styles, places, strict=True):
         values = ACTIVATIONS[name](z)
         color = {"relu": COLORS["mlp"], "gelu": COLORS["stream"]}.get(name, COLORS["norm"])
         ax.plot(z, values, style, color=color, lw=2)
         height = float(ACTIVATIONS[name](torch.tensor(at)))
-        label(ax, name, at, height, color, xytext=offset)
-    ax.set(xlabel="what a row of $W_1$ measured", ylabel="what it passes on")
+        title = {"relu": "ReLU", "gelu": "GELU", "silu": "SiLU"}[name]
+        label(ax, title, at, height, color, xytext=offset, ha=side)
+    ax.set(xlabel="what a row of $W_1$ measured", ylabel="what it passes on", ylim=(-0.8, 3.1))
     return fig
 
 
-def draw_by_block(
-    panels_of: Mapping[str, Mapping[str, Sequence[float]]], ylabel: str, log: bool = False
-) -> Figure:
-    """Draw one panel per entry: a line per stack, along its blocks, from the first to the last."""
-    fig, axes = panels(len(panels_of), height=2.5)
+def draw_by_block(panels_of: Mapping[str, Mapping[str, Sequence[float]]], ylabel: str) -> Figure:
+    """Draw one panel per entry: a line for each order of the norm, from first block to last."""
+    fig, axes = panels(len(panels_of), height=2.4)
     for ax, (title, lines) in zip(axes, panels_of.items(), strict=True):
         for name, values in lines.items():
-            color = COLORS["without" if "post" in name or "start" in name else "stream"]
-            marker = "s" if color == COLORS["without"] else "o"
+            post = name.startswith("post")
+            color = COLORS["norm" if post else "stream"]
             blocks = range(1, len(values) + 1)
-            ax.plot(blocks, values, color=color, marker=marker, markersize=4)
-            label(ax, name, len(values), values[-1], color)
-        ax.set(title=title, ylabel=ylabel)
-        ax.margins(y=0.25)
-        if log:
-            ax.set_yscale("log")
+            ax.plot(blocks, values, color=color, marker="s" if post else "o", markersize=4)
+            middle = len(values) // 2
+            height = max(values[middle - 2 : middle + 3])
+            label(ax, name, middle + 1, height, color, xytext=(0, 8), ha="center")
+        top = max(max(values) for values in lines.values())
+        ax.set(title=title, ylabel=ylabel, ylim=(0, 1.25 * top))
     axes[-1].set_xlabel("block")
     return fig

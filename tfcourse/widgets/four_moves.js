@@ -78,6 +78,8 @@ function render({ model, el }) {
   const [streamPicture, branchPicture, movedBox] = [make("div"), make("div"), make("div")];
   frame.pictures.classList.add("tfc-columns");
   frame.pictures.append(streamPicture, branchPicture);
+  const track = make("ol", { className: "tfc-tokens", role: "list", "aria-label": "The steps" });
+  frame.sentence.before(track);
   frame.pictures.before(movedBox);
 
   const draw = () => {
@@ -90,6 +92,12 @@ function render({ model, el }) {
     step.set(k, last + 1);
     row.input.selectedIndex = i;
     changed.input.selectedIndex = j + 1;
+
+    track.replaceChildren(
+      ...blocks[at].map((s, n) =>
+        make("li", { className: `tfc-token ${n === k ? "tfc-token-answer" : ""}` }, s.name),
+      ),
+    );
 
     const lengthOf = (v) => Math.sqrt(v.reduce((sum, x) => sum + x * x, 0));
     const movedRows = (moved) => {
