@@ -14,10 +14,12 @@ from torch import Tensor, nn
 from tfcourse.architectures import DecoderLM
 from tfcourse.attention import MultiHeadAttention
 from tfcourse.blocks import Block
-from tfcourse.config import ModelConfig
+from tfcourse.config import ModelConfig, TrainConfig
+from tfcourse.data.batching import EmailData
 from tfcourse.feedforward import FeedForward
 from tfcourse.norms import LayerNorm
 from tfcourse.probes import record_stream
+from tfcourse.training import train
 
 WORDS = torch.randint(400, (4, 25), generator=torch.Generator().manual_seed(0))
 
@@ -276,6 +278,43 @@ def test_a_bias_is_no_operation_of_its_own(record):
         names[bias] = leaves
     assert names == {True: ["aten::addmm"], False: ["aten::mm"]}
     record("with a bias one `addmm`, without it one `mm`: one operation each, on a CPU")
+
+
+def test_a_residual_on_the_wrong_tensor_trains_as_well_at_first(record):
+    """Two slips beside the real block: adding to the normed copy, and losing attention's update.
+
+    Catches: a slip that a short training run would show.
+    """
+
+    class NormedCopy(Block):
+        def forward(self, x, mask=None, rotate=None, **rest):
+            for branch, context in zip(
+                self.branches, ({"mask": mask, "rotate": rotate}, {}), strict=True
+            ):
+                x = branch.norm(x)
+                x = x + branch.sublayer(x, **context)
+            return x
+
+    class LostUpdate(Block):
+        def forward(self, x, mask=None, rotate=None, **rest):
+            u = self.attention(x, mask=mask, rotate=rotate)
+            return x + self.feed_forward.update(u)
+
+    data = EmailData(n_held_out=50)
+    plan = TrainConfig(steps=60, batch_size=16, lr=6e-3, warmup=10, device="cpu", precision="fp32")
+    losses = []
+    for kind in (Block, NormedCopy, LostUpdate):
+        torch.manual_seed(0)
+        sizes = dict(vocab_size=data.vocab_size, max_len=data.max_len, d_model=32, n_layers=2)
+        model = DecoderLM(ModelConfig(**sizes, position="rope"))
+        for i, block in enumerate(model.stack.blocks):
+            model.stack.blocks[i] = kind(model.config)
+            model.stack.blocks[i].load_state_dict(block.state_dict())
+        losses.append(train(model, data, plan, progress=False).evaluation.loss)
+    assert min(losses) > 2.5 and max(losses) < 3.5
+    record(
+        "after 60 steps on emails the losses of the block and of both slips lie between 2.5 and 3.5"
+    )
 
 
 def test_two_heads_and_an_output_projection_can_subtract(record):
