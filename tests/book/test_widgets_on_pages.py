@@ -7,6 +7,8 @@ import pytest
 WIDGET_PAGES = [
     "chapters/01_residuals.html",
     "chapters/04_stacking.html",
+    "chapters/03_attention.html",
+    "chapters/03_blocks.html",
     "chapters/05_training_loss.html",
 ]
 QUIZ_PAGES = ["chapters/prerequisites.html", *WIDGET_PAGES]

@@ -4,8 +4,11 @@ Each is an anywidget whose data travels in its state, so the same object works i
 Colab and on a static page.
 """
 
+from tfcourse.widgets.attention_triangle import AttentionTriangle
+from tfcourse.widgets.four_moves import FourMoves
 from tfcourse.widgets.prefix_problems import PrefixProblems
 from tfcourse.widgets.residual_lab import ResidualLab
 from tfcourse.widgets.stack_tracer import StackTracer
 
 __all__ = ["PrefixProblems", "ResidualLab", "StackTracer"]
+__all__ = ["AttentionTriangle", "FourMoves", "PrefixProblems", "ResidualLab"]
