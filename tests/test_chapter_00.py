@@ -72,6 +72,24 @@ def test_the_covered_word_is_the_name_from_the_greeting(data, table):
     assert EMAILS.next_word_probs(words[:36]) == {"Ingrid": 1.0}
 
 
+def test_the_table_knows_this_is_and_is_lost_at_the_closing(data, table):
+    """The text below the widget names both. Catches: another grammar."""
+    email = [data.decode([t]) for t in tokens_of(data, 9)]
+
+    def p(before: str, after: str) -> float:
+        return float(table[data.encode(before)[0], data.encode(after)[0]])
+
+    assert p("This", "is") > 0.99
+    assert max(p("\n", "Bye"), p("\n", "Amara")) < 0.1 and p("find", "her") < 0.6
+    assert [w for w in email[30:34] if w in ("You", "can", "find", "her")]
+
+
+def test_an_open_forget_gate_keeps_over_99_percent():
+    """Bias 5, where the rest of the gate's input is 0. Catches: another bias in the text."""
+    assert 0.99 < torch.sigmoid(torch.tensor(5.0)) < 1
+    assert "With a bias of 5 each step keeps over 99 %" in " ".join(text().split())
+
+
 def test_the_place_makes_up_for_half_of_the_distance(data):
     """ "About half", "some 0.7 nats". Catches: a table with positions that looks only at those."""
     n = sum(int((b.targets != IGNORE).sum()) for b in data.held_out_batches(200))
@@ -187,14 +205,18 @@ def test_the_hull_figure_draws_corners_and_points():
 
 
 def test_the_bars_and_lines_are_as_long_as_they_should_be():
-    """Catches: a bar of another predictor; a line that goes on where nothing is left."""
-    ax = draw_predictors({"a": 2.0, "b": 1.0}, floor=0.5).axes[0]
+    """Catches: a bar of another predictor; a name at a point that is not in the picture."""
+    ax = draw_predictors({"a": 2.0, "b": 1.0}, ["mlp", "stream"], floor=0.5).axes[0]
     assert [patch.get_width() for patch in ax.patches] == [2.0, 1.0]
     assert set(ax.lines[0].get_xdata()) == {0.5}
     lines = {"stays": [1.0, 0.5, 0.25], "dies": [1.0, 1e-3, 1e-20]}
     ax = draw_against_length([1, 10, 100], lines, "share", low=1e-8).axes[0]
-    assert [list(line.get_ydata()) for line in ax.lines] == [[1.0, 0.5, 0.25], [1.0, 1e-3]]
-    assert [t.get_text() for t in ax.texts] == ["stays", "dies"]
+    assert [list(line.get_ydata()) for line in ax.lines] == list(lines.values())
+    assert ax.get_ylim()[0] == 1e-8
+    assert [(t.get_text(), t.xy) for t in ax.texts] == [
+        ("stays", (100, 0.25)),
+        ("dies", (10, 1e-3)),
+    ]
 
 
 def test_the_forward_pass_shows_the_shapes_of_the_running_model():

@@ -92,13 +92,14 @@ def draw_hulls(
     return fig
 
 
-def draw_predictors(nats: Mapping[str, float], floor: float) -> Figure:
+def draw_predictors(nats: Mapping[str, float], colors: Sequence[str], floor: float) -> Figure:
     """Draw one bar per predictor, and the floor as a line."""
     fig, (ax,) = panels(1, height=0.6 + 0.45 * len(nats))
-    ax.barh(list(nats), list(nats.values()), color=COLORS["stream"], height=0.6)
+    filling = [COLORS[color] for color in colors]
+    ax.barh(list(nats), list(nats.values()), color=filling, edgecolor="black", height=0.6)
     for i, value in enumerate(nats.values()):
         ax.annotate(
-            f"{value:.2f}", (value, i), xytext=(4, 0), textcoords="offset points", va="center"
+            f"{value:.1f}", (value, i), xytext=(4, 0), textcoords="offset points", va="center"
         )
     ax.axvline(floor, color=COLORS["floor"], linewidth=1.6)
     ax.annotate(
@@ -115,17 +116,27 @@ LINES = ("attention", "without", "norm", "stream")
 
 
 def draw_against_length(
-    lengths: Sequence[int], lines: Mapping[str, Sequence[float]], ylabel: str, low: float
+    lengths: Sequence[int], lines: Mapping[str, Sequence[float]], ylabel: str, low: float = 0
 ) -> Figure:
-    """Draw lines against the length of a text, both axes logarithmic; below `low` they end."""
+    """Draw lines against the length of a text, both axes logarithmic.
+
+    Lines that fall below `low` leave the picture, and have their names where they were last seen.
+    """
     fig, (ax,) = panels(1, height=3.4)
-    for (name, values), color, marker in zip(lines.items(), LINES, "osD^", strict=False):
-        kept = [(n, v) for n, v in zip(lengths, values, strict=True) if v >= low]
-        ax.plot(*zip(*kept, strict=True), color=COLORS[color], marker=marker, markersize=5)
-        at = kept[-1] if kept[-1][0] == lengths[-1] else kept[-2]
-        side = {} if at[0] == lengths[-1] else {"ha": "left", "xytext": (6, 4)}
-        label(ax, name, *at, COLORS[color], **side)
+    ends = {name: [v for v in values if v >= low] for name, values in lines.items()}
+    shortest = min(map(len, ends.values()))
+    lowest = min((seen[-1] for seen in ends.values() if len(seen) == len(lengths)), default=low)
+    for (name, seen), color, marker in zip(ends.items(), LINES, "osD^", strict=False):
+        ax.plot(lengths, lines[name], color=COLORS[color], marker=marker, markersize=5)
+        place = {"xytext": (0, -15 if seen[-1] == lowest else 7)}
+        if len(seen) < len(lengths):
+            first_to_leave = len(seen) == shortest
+            place = {"xytext": (-8, -4)} if first_to_leave else {"xytext": (8, 0), "ha": "left"}
+        label(ax, name, lengths[len(seen) - 1], seen[-1], COLORS[color], **place)
     ax.set(xscale="log", yscale="log", xlabel="words in the text", ylabel=ylabel)
+    ax.margins(y=0.15)
+    if low:
+        ax.set_ylim(low, 30)
     ax.set_xticks(lengths, [str(n) for n in lengths])
     ax.minorticks_off()
     return fig

@@ -32,18 +32,15 @@ function guessPicture({ title, entry, answer, style, width }) {
   );
 }
 
-/** The email up to the word that is asked for: what is seen, what is covered, the answer or a gap. */
+/** The email up to the word that is asked for, as far as it is seen; then the answer, or a gap. */
 function seenWords(tokens, at, all, revealed) {
-  const chips = tokens.slice(0, at).map((token, i) => {
-    const seen = all || i === at - 1;
-    return make(
-      "li", { className: `tfc-token${seen ? "" : " tfc-token-hidden"}` }, seen ? word(token) : "▒▒",
-    );
-  });
-  const gap = make("li", { className: "tfc-token tfc-token-answer" }, revealed ? word(tokens[at]) : "?");
+  const chip = (text, kind = "") => make("li", { className: `tfc-token ${kind}` }, text);
+  const covered = all ? 0 : at - 1;
   return make(
     "ol", { className: "tfc-tokens", role: "list", "aria-label": "What you see of the email" },
-    ...chips, gap,
+    ...(covered ? [chip(`… ${covered} covered`, "tfc-token-hidden")] : []),
+    ...tokens.slice(covered, at).map((token) => chip(word(token))),
+    chip(revealed ? word(tokens[at]) : "?", "tfc-token-answer"),
   );
 }
 
