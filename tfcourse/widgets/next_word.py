@@ -1,12 +1,18 @@
 """Chapter 00's widget: what does the last word alone tell about the next one?"""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import anywidget
 import traitlets
+from jaxtyping import Float
+from torch import Tensor
 
+from tfcourse.data.batching import EmailData
+from tfcourse.data.emails import EMAILS
 from tfcourse.widgets.base import STYLE, field, script, series
+
+N_GUESSES = 5
 
 
 class NextWord(anywidget.AnyWidget):
@@ -56,6 +62,35 @@ class NextWord(anywidget.AnyWidget):
     def _is_a_word(self, proposal):
         longest = max(len(e["tokens"]) for e in self.emails) - 1
         return _within("word", proposal["value"], 1, longest)
+
+
+def guess_email(
+    data: EmailData, tokens: Sequence[int], table: Float[Tensor, "V V"], title: str
+) -> dict[str, Any]:
+    """Let the table and the grammar guess every word of an email; return a record for the widget.
+
+    `tokens` are ids from BOS to EOS; `table` holds the probability of each next token (column)
+    after each token (row).
+    """
+    marks = {data.bos_id: "BOS", data.eos_id: "EOS", data.pad_id: "PAD"}
+    names = [marks.get(t) or _visible(data.decode([t])) for t in range(data.vocab_size)]
+    words = [data.decode([t]) for t in tokens[1:-1]]
+    record: dict[str, Any] = {"title": title, "tokens": [names[t] for t in tokens]}
+    pairs = [dict(zip(names, table[t].tolist(), strict=True)) for t in tokens[:-1]]
+    exact = [EMAILS.next_word_probs(words[:i]) for i in range(len(words) + 1)]
+    exact[-1] = {"EOS": 1.0}
+    for name, of_words in (("table", pairs), ("grammar", exact)):
+        record[name] = []
+        for p, answer in zip(of_words, record["tokens"][1:], strict=True):
+            p = {_visible(w): value for w, value in p.items()}
+            best = sorted(p, key=lambda w: -p[w])[:N_GUESSES]
+            answer_p = p.get(answer, 0.0)
+            record[name].append({"words": best, "p": [p[w] for w in best], "answer": answer_p})
+    return record
+
+
+def _visible(word: str) -> str:
+    return word.replace("\n", "↵")
 
 
 def _within(name: str, value: int, low: int, high: int) -> int:
