@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import tomllib
 from itertools import pairwise
 from pathlib import Path
 
@@ -155,6 +156,16 @@ def test_the_notation_table_maps_every_letter():
     }
     for name, letters in expected.items():
         assert all(letter in by_name[name] for letter in letters), name
+
+
+def test_the_statements_with_a_source_stand_in_the_text():
+    """Catches: a sentence that was changed and its source left behind; an unknown source."""
+    path = ROOT / "chapters" / "claims" / "00_overview.toml"
+    registry = tomllib.loads(path.read_text(encoding="utf-8"))
+    keys = (ROOT / "chapters" / "references.bib").read_text(encoding="utf-8")
+    for statement in registry["statements"]:
+        assert statement["text"] in text(), statement["text"]
+        assert f"{{{statement['source']}," in keys and statement["locator"]
 
 
 # --- what the figures show ---

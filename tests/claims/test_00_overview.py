@@ -141,8 +141,9 @@ def test_each_machine_alone(record):
         torch.manual_seed(0)
         config = ModelConfig(vocab_size=11, max_len=3, d_model=64, n_layers=2, **switches)
         model = DecoderLM(config)
-        optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.0)
-        for _ in range(150):
+        optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.0)
+        for step in range(200):
+            optimizer.param_groups[0]["lr"] = 5e-3 * min(1, (step + 1) / 20)
             optimizer.zero_grad()
             model.loss(inputs, targets).backward()
             optimizer.step()
