@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tfcourse.widgets import PrefixProblems, ResidualLab
+from tfcourse.widgets import NextWord, PrefixProblems, ResidualLab
 from tfcourse.widgets.base import FOLDER
 
 CHAPTERS = sorted((Path(__file__).parents[1] / "chapters").glob("*.ipynb"))
@@ -43,6 +43,63 @@ def email(length=3, **changed):
         "source_nll": [0.09, *[0.2 * i for i in range(1, length)]],
     }
     return {**record, **changed}
+
+
+def guesses(length=3, **changed):
+    best = {"words": ["a", "b", "c", "d", "e"], "p": [0.5, 0.2, 0.1, 0.05, 0.01]}
+    record = {
+        "tokens": ["BOS", *(f"w{i}" for i in range(length - 1)), "EOS"],
+        "table": [{**best, "answer": 0.1} for _ in range(length)],
+        "grammar": [{**best, "answer": 0.5 if i == 1 else 0.2} for i in range(length)],
+    }
+    return {**record, **changed}
+
+
+def test_next_word_holds_what_it_was_given_and_starts_where_the_grammar_is_ahead():
+    """Catches: the table and the grammar exchanged; a start at the first word."""
+    given = [guesses(4), guesses(2, title="Lunch")]
+    widget = NextWord(given)
+    state = widget.get_state()
+    for g, h in zip(given, state["emails"], strict=True):
+        assert (h["tokens"], h["table"], h["grammar"]) == (g["tokens"], g["table"], g["grammar"])
+    assert [e["title"] for e in state["emails"]] == ["Email 1", "Lunch"]
+    assert (widget.word, widget.email, widget.all_words, widget.revealed) == (2, 0, True, True)
+    assert NextWord(given, word=4).word == 4
+
+
+@pytest.mark.parametrize(
+    ("emails", "message"),
+    [
+        ([], "emails is empty; give at least one"),
+        ([guesses(tokens=["BOS"])], r"emails\[0\]\.tokens has 1 tokens; give at least 2"),
+        (
+            [guesses(), guesses(4, table=guesses(3)["table"])],
+            r"emails\[1\]\.table has 3 entries; give 4, one per word",
+        ),
+        (
+            [guesses(1, grammar=[{"words": ["a"], "p": [0.5, 0.5], "answer": 0.5}])],
+            r"emails\[0\]\.grammar\[0\]\.p has 2 values; give 1",
+        ),
+        (
+            [guesses(1, table=[{"words": ["a"], "p": [0.5], "answer": 1.5}])],
+            r"emails\[0\]\.table\[0\]\.answer\[0\]=1\.5; give a finite number from 0 to 1",
+        ),
+        ([{"tokens": ["a", "b"]}], r"emails\[0\] has no 'table'; give one"),
+    ],
+)
+def test_next_word_refuses_what_it_cannot_show(emails, message):
+    """Catches: any one of the checks taken out (its own line turns red)."""
+    with pytest.raises(ValueError, match=message):
+        NextWord(emails)
+
+
+def test_next_word_stays_within_its_emails():
+    """Catches: a validator removed; the page would then have nothing to draw."""
+    widget = NextWord([guesses(3), guesses(5)])
+    with pytest.raises(ValueError, match=r"word=6; give a number from 1 to 5"):
+        widget.word = 6
+    with pytest.raises(ValueError, match=r"email=2; give a number from 0 to 1"):
+        widget.email = 2
 
 
 def test_the_lab_holds_the_numbers_it_was_given_to_six_digits():
@@ -180,8 +237,12 @@ def test_rounding_errors_at_the_edge_of_a_range_are_forgiven():
 
 @pytest.mark.parametrize(
     "widget",
-    [lambda: ResidualLab(grid()), lambda: PrefixProblems([email(60) for _ in range(8)])],
-    ids=["residual lab", "prefix problems"],
+    [
+        lambda: ResidualLab(grid()),
+        lambda: PrefixProblems([email(60) for _ in range(8)]),
+        lambda: NextWord([guesses(60) for _ in range(5)]),
+    ],
+    ids=["residual lab", "prefix problems", "next word"],
 )
 def test_the_whole_state_stays_small_and_is_plain_json(widget):
     """Catches: a plotting library bundled into the script, or a trait that is not JSON."""
@@ -201,7 +262,7 @@ def test_the_front_end_fetches_nothing(path):
 
 def test_each_script_is_one_module_with_one_default_export():
     """Catches: the shared helpers left out of a widget's script."""
-    for cls in (ResidualLab, PrefixProblems):
+    for cls in (ResidualLab, PrefixProblems, NextWord):
         source = str(cls._esm)
         assert source.count("export default") == 1
         assert "function makeFrame" in source
@@ -213,7 +274,7 @@ def test_a_stored_widget_carries_the_script_and_style_of_today(path):
     metadata = json.loads(path.read_text(encoding="utf-8"))["metadata"].get("widgets", {})
     stored = metadata.get("application/vnd.jupyter.widget-state+json", {"state": {}})["state"]
     for model in stored.values():
-        for cls in (ResidualLab, PrefixProblems):
+        for cls in (ResidualLab, PrefixProblems, NextWord):
             if model["state"].get("_anywidget_id", "").endswith(f".{cls.__name__}"):
                 assert model["state"]["_esm"] == str(cls._esm), "run: make chapters"
                 assert model["state"]["_css"] == str(cls._css), "run: make chapters"

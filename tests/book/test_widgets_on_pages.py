@@ -9,6 +9,8 @@ WIDGET_PAGES = [
     "chapters/04_stacking.html",
     "chapters/03_attention.html",
     "chapters/03_blocks.html",
+    "chapters/00_overview.html",
+    "chapters/01_residuals.html",
     "chapters/05_training_loss.html",
 ]
 QUIZ_PAGES = ["chapters/prerequisites.html", *WIDGET_PAGES]

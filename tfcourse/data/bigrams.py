@@ -13,26 +13,22 @@ from torch import Tensor
 from tfcourse.data.batching import Batch, TokenData
 from tfcourse.losses import IGNORE
 
+BATCH = 1000
 
-def bigram_nats(
+
+def bigram_table(
     data: TokenData, n_texts: int = 20_000, use_position: bool = False
-) -> Float[Tensor, "n_rows"]:
-    """Score the held-out rows by a table that is counted on `n_texts` rows of training data.
+) -> Float[Tensor, "positions V V"]:
+    """Count which token follows which on `n_texts` rows of training data.
 
-    Returns −log p of each row in nats, in the order of `data.floor`. A count is backed off to the
-    next simpler table, weighted as one observation: token and position, token alone, nothing.
+    Returns probabilities: by position (one position for all where `use_position` is false), token,
+    and next token. A count is backed off to the next simpler table, weighted as one observation:
+    token and position, token alone, nothing.
     """
     V, L = data.vocab_size, data.max_len
-
-    def examples(batch: Batch) -> tuple[Int[Tensor, "N"], Int[Tensor, "N"], Int[Tensor, "N"]]:
-        counted = batch.targets != IGNORE
-        positions = torch.arange(batch.inputs.shape[1]).expand_as(batch.inputs)
-        return positions[counted], batch.inputs[counted], batch.targets[counted]
-
     counts = torch.zeros(L if use_position else 1, V, V)
-    batch_size = 1000
-    for step in range(-(-n_texts // batch_size)):
-        position, token, target = examples(data.train_batch(step, batch_size))
+    for step in range(-(-n_texts // BATCH)):
+        position, token, target = _examples(data.train_batch(step, BATCH))
         index = (position * use_position, token, target)
         counts.index_put_(index, torch.ones(len(token)), accumulate=True)
 
@@ -42,12 +38,27 @@ def bigram_nats(
     p = torch.full((V,), 1 / V)
     p = backed_off(counts.sum((0, 1)), p)
     p = backed_off(counts.sum(0), p)
-    p = backed_off(counts, p) if use_position else p[None]
+    return backed_off(counts, p) if use_position else p[None]
 
+
+def bigram_nats(
+    data: TokenData, n_texts: int = 20_000, use_position: bool = False
+) -> Float[Tensor, "n_rows"]:
+    """Score the held-out rows by `bigram_table`.
+
+    Returns −log p of each row in nats, in the order of `data.floor`.
+    """
+    p = bigram_table(data, n_texts, use_position)
     nats = []
-    for batch in data.held_out_batches(batch_size):
-        position, token, target = examples(batch)
+    for batch in data.held_out_batches(BATCH):
+        position, token, target = _examples(batch)
         per_row = torch.zeros(batch.targets.shape)
         per_row[batch.targets != IGNORE] = -p[position * use_position, token, target].log()
         nats.append(per_row.sum(1))
     return torch.cat(nats)
+
+
+def _examples(batch: Batch) -> tuple[Int[Tensor, "N"], Int[Tensor, "N"], Int[Tensor, "N"]]:
+    counted = batch.targets != IGNORE
+    positions = torch.arange(batch.inputs.shape[1]).expand_as(batch.inputs)
+    return positions[counted], batch.inputs[counted], batch.targets[counted]
