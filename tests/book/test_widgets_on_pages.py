@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-WIDGET_PAGES = ["chapters/01_residuals.html", "chapters/05_training_loss.html"]
+WIDGET_PAGES = [
+    "chapters/01_residuals.html",
+    "chapters/02_norms.html",
+    "chapters/05_training_loss.html",
+]
 QUIZ_PAGES = ["chapters/prerequisites.html", *WIDGET_PAGES]
 CONTROLS = "input:visible, select:visible, button:visible"
 
@@ -27,7 +31,7 @@ def operate(control, page) -> bool:
         first = control.evaluate("e => e.selectedIndex === 0")
         page.keyboard.press("ArrowDown" if first else "ArrowUp")
         return control.evaluate("e => e.options.length > 1")
-    page.keyboard.press("Space")
+    page.keyboard.press("ArrowUp" if kind == "number" else "Space")
     return True
 
 

@@ -1,0 +1,95 @@
+"""The figures of chapter 02."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from jaxtyping import Float
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from torch import Tensor
+
+from tfcourse.figures import COLORS, label, panels
+
+BLIND = "#EDEDED"
+
+
+def draw_sizes(words: Sequence[str], before: Sequence[float], after: Sequence[float]) -> Figure:
+    """Draw a bar per word: the size of its vector, and the size after a norm."""
+    fig, (raw, normed) = panels(2, height=0.5 + 0.17 * len(words))
+    for ax, sizes, title, color in (
+        (raw, before, "in the stream", COLORS["stream"]),
+        (normed, after, "after the norm", COLORS["norm"]),
+    ):
+        ax.barh(range(len(words)), sizes, color=color)
+        ax.set_yticks(range(len(words)), words)
+        ax.invert_yaxis()
+        ax.set(title=title, xlabel="size (root mean square)")
+        ax.grid(axis="y", visible=False)
+    return fig
+
+
+def draw_epsilon(
+    sizes: Sequence[float], after: Mapping[float, Sequence[float]], names: Mapping[float, str]
+) -> Figure:
+    """Draw the size that leaves a norm against the size that enters it, a line for each ε."""
+    fig, (ax,) = panels(1, height=3.4)
+    colors = (COLORS["stream"], COLORS["norm"], COLORS["without"])
+    for (eps, values), color in zip(after.items(), colors, strict=True):
+        ax.plot(sizes, values, color=color)
+        ax.axvline(eps**0.5, color=color, linestyle=":", linewidth=1)
+        place = min(range(len(sizes)), key=lambda i: abs(values[i] - 0.02))
+        label(ax, names[eps], sizes[place], values[place], color, xytext=(-6, 0))
+    ax.set(xscale="log", yscale="log", xlabel="size of what enters", ylabel="size of what leaves")
+    ax.set(ylim=(1e-3, 3))
+    return fig
+
+
+def draw_axes(rows: Sequence[str]) -> Figure:
+    """Draw two tables, a row for each position and a column for each feature; mark one average."""
+    n_features = 6
+    fig, axes = panels(2, height=0.6 + 0.3 * len(rows))
+    chosen = len(rows) // 2
+    for ax, title, inside in (
+        (axes[0], "LayerNorm: one position, all features", lambda i, j: i == chosen),
+        (axes[1], "BatchNorm: one feature, all positions", lambda i, j: j == n_features // 2),
+    ):
+        for i in range(len(rows)):
+            for j in range(n_features):
+                color = COLORS["norm"] if inside(i, j) else BLIND
+                ax.add_patch(Rectangle((j, i), 0.92, 0.88, color=color))
+        ax.set(title=title, xlim=(-0.05, n_features), ylim=(len(rows), -0.1), xlabel="features")
+        ax.set_yticks([i + 0.45 for i in range(len(rows))], rows)
+        ax.set_xticks([])
+        ax.grid(False)
+        for side in ax.spines.values():
+            side.set_visible(False)
+        ax.tick_params(length=0)
+    return fig
+
+
+def draw_changes(
+    changes: Mapping[str, Float[Tensor, "B L"]], changed: tuple[int, int], limit: float
+) -> Figure:
+    """Draw, for each norm, which predictions moved: a row per text, a column per position.
+
+    Below `limit` a change is rounding and is drawn white. A frame marks the word that was changed.
+    """
+    fig, axes = panels(len(changes), height=1.9)
+    largest = max(float(values.max()) for values in changes.values())
+    row, column = changed
+    for ax, (title, values) in zip(axes, changes.items(), strict=True):
+        shown = values.clamp(min=limit).log10()
+        picture = ax.imshow(
+            shown, cmap="Oranges", vmin=shown.new_tensor(limit).log10(),
+            vmax=shown.new_tensor(largest).log10(), aspect="auto",
+        )  # fmt: skip
+        frame = Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor="black", lw=2)
+        ax.add_patch(frame)
+        ax.set(title=title, ylabel="text")
+        ax.set_yticks(range(len(values)), [str(i + 1) for i in range(len(values))])
+        ax.grid(False)
+        bar = fig.colorbar(picture, ax=ax)
+        bar.set_label("change, 10 to the")
+    axes[-1].set_xlabel("position")
+    return fig
