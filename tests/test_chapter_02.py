@@ -12,7 +12,7 @@ from matplotlib.colors import to_hex
 from torch import nn
 
 from tfcourse.figures import COLORS
-from tfcourse.figures.norms import draw_axes, draw_changes, draw_epsilon, draw_sizes
+from tfcourse.figures.norms import draw_axes, draw_changes, draw_epsilon, draw_readers
 from tfcourse.norms import LayerNorm, RMSNorm
 from tfcourse.widgets import NormLab
 
@@ -157,8 +157,11 @@ def test_the_epsilon_figure_draws_a_line_for_each_epsilon():
     assert [text.get_text() for text in ax.texts] == ["1e-05", "1e-06", "1e-12"]
 
 
-def test_the_size_figure_has_a_bar_for_every_word_before_and_after():
-    """Catches: one panel drawn twice."""
-    raw, normed = draw_sizes(["a", "b"], [3.0, 1.0], [1.0, 1.0]).axes
-    assert [bar.get_width() for bar in raw.patches] == [3, 1]
-    assert [bar.get_width() for bar in normed.patches] == [1, 1]
+def test_the_figure_of_readers_has_a_range_before_and_after_for_each():
+    """Catches: the norm's range drawn for the stream's; readers in reverse order."""
+    raw, normed = torch.tensor([[0.1, 0.2], [2.0, 4.0]]), torch.ones(2, 2)
+    (ax,) = draw_readers(["a", "b"], raw, normed).axes
+    ends = [[round(v, 1) for v in line.get_xdata()] for line in ax.lines]
+    assert ends == [[0.1, 0.2], [1, 1], [2.0, 4.1], [1, 1]]
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["a", "b"]
+    assert ax.yaxis_inverted()

@@ -14,18 +14,27 @@ from tfcourse.figures import COLORS, label, panels
 BLIND = "#EDEDED"
 
 
-def draw_sizes(words: Sequence[str], before: Sequence[float], after: Sequence[float]) -> Figure:
-    """Draw a bar per word: the size of its vector, and the size after a norm."""
-    fig, (raw, normed) = panels(2, height=0.5 + 0.17 * len(words))
-    for ax, sizes, title, color in (
-        (raw, before, "in the stream", COLORS["stream"]),
-        (normed, after, "after the norm", COLORS["norm"]),
-    ):
-        ax.barh(range(len(words)), sizes, color=color)
-        ax.set_yticks(range(len(words)), words)
-        ax.invert_yaxis()
-        ax.set(title=title, xlabel="size (root mean square)")
-        ax.grid(axis="y", visible=False)
+def draw_readers(
+    readers: Sequence[str], raw: Float[Tensor, "readers n"], normed: Float[Tensor, "readers n"]
+) -> Figure:
+    """Draw, for each reader of the stream, from which size to which its vectors go.
+
+    The sizes of all words as the stream has them, and as they are after the reader's norm.
+    """
+    fig, (ax,) = panels(1, height=0.9 + 0.45 * len(readers))
+    for i, (before, after) in enumerate(zip(raw, normed, strict=True)):
+        for sizes, name, color, width in (
+            (before, "in the stream", COLORS["stream"], 9),
+            (after, "after the norm", COLORS["norm"], 15),
+        ):
+            ends = [float(sizes.min()) / 1.02, float(sizes.max()) * 1.02]
+            ax.plot(ends, [i, i], color=color, linewidth=width, solid_capstyle="butt")
+            if i == 0:
+                label(ax, name, ends[-1], i, color, xytext=(0, 10))
+    ax.set_yticks(range(len(readers)), readers)
+    ax.set(xscale="log", xlabel="size of a word's vector", ylim=(len(readers) - 0.5, -0.9))
+    ax.set_xticks([0.1, 1], ["0.1", "1"])
+    ax.grid(axis="y", visible=False)
     return fig
 
 
