@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from jaxtyping import Float
@@ -44,11 +45,13 @@ def draw_epsilon(
     """Draw the size that leaves a norm against the size that enters it, a line for each ε."""
     fig, (ax,) = panels(1, height=3.4)
     colors = (COLORS["stream"], COLORS["norm"], COLORS["without"])
-    for (eps, values), color in zip(after.items(), colors, strict=True):
+    sides = ("left", "right", "left")  # of its line, so that no two names meet
+    for (eps, values), color, side in zip(after.items(), colors, sides, strict=True):
         ax.plot(sizes, values, color=color)
         ax.axvline(eps**0.5, color=color, linestyle=":", linewidth=1)
         place = min(range(len(sizes)), key=lambda i: abs(values[i] - 0.02))
-        label(ax, names[eps], sizes[place], values[place], color, xytext=(-6, 0))
+        shift = {"left": 6, "right": -6}[side]
+        label(ax, names[eps], sizes[place], values[place], color, xytext=(shift, -8), ha=side)
     ax.set(xscale="log", yscale="log", xlabel="size of what enters", ylabel="size of what leaves")
     ax.set(ylim=(1e-3, 3))
     return fig
@@ -84,21 +87,21 @@ def draw_changes(
 
     Below `limit` a change is rounding and is drawn white. A frame marks the word that was changed.
     """
-    fig, axes = panels(len(changes), height=1.9)
+    fig, axes = panels(len(changes), height=1.4)
     largest = max(float(values.max()) for values in changes.values())
     row, column = changed
     for ax, (title, values) in zip(axes, changes.items(), strict=True):
-        shown = values.clamp(min=limit).log10()
         picture = ax.imshow(
-            shown, cmap="Oranges", vmin=shown.new_tensor(limit).log10(),
-            vmax=shown.new_tensor(largest).log10(), aspect="auto",
+            values.clamp(min=limit).log10(), cmap="Oranges", aspect="auto",
+            vmin=math.log10(limit), vmax=math.log10(largest),
         )  # fmt: skip
         frame = Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor="black", lw=2)
         ax.add_patch(frame)
         ax.set(title=title, ylabel="text")
         ax.set_yticks(range(len(values)), [str(i + 1) for i in range(len(values))])
+        ax.set_xticks(range(0, values.shape[1], 5))
         ax.grid(False)
-        bar = fig.colorbar(picture, ax=ax)
-        bar.set_label("change, 10 to the")
     axes[-1].set_xlabel("position")
+    bar = fig.colorbar(picture, ax=axes)
+    bar.set_label("change of a logit, 10 to the …")
     return fig
