@@ -92,7 +92,7 @@ def draw_changes(
     row, column = changed
     for ax, (title, values) in zip(axes, changes.items(), strict=True):
         picture = ax.imshow(
-            values.clamp(min=limit).log10(), cmap="Oranges", aspect="auto",
+            values.clamp(min=limit).log10().numpy(), cmap="Oranges", aspect="auto",
             vmin=math.log10(limit), vmax=math.log10(largest),
         )  # fmt: skip
         frame = Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor="black", lw=2)
