@@ -45,13 +45,13 @@ def draw_epsilon(
     """Draw the size that leaves a norm against the size that enters it, a line for each ε."""
     fig, (ax,) = panels(1, height=3.4)
     colors = (COLORS["stream"], COLORS["norm"], COLORS["without"])
-    sides = ("left", "right", "left")  # of its line, so that no two names meet
-    for (eps, values), color, side in zip(after.items(), colors, sides, strict=True):
+    places = ((0.01, 6), (0.004, -6), (0.1, 6))  # height and side of each name, so that none meet
+    for (eps, values), color, (height, shift) in zip(after.items(), colors, places, strict=True):
         ax.plot(sizes, values, color=color)
         ax.axvline(eps**0.5, color=color, linestyle=":", linewidth=1)
-        place = min(range(len(sizes)), key=lambda i: abs(values[i] - 0.02))
-        shift = {"left": 6, "right": -6}[side]
-        label(ax, names[eps], sizes[place], values[place], color, xytext=(shift, -8), ha=side)
+        i = min(range(len(sizes)), key=lambda i: abs(values[i] - height))
+        side = "left" if shift > 0 else "right"
+        label(ax, names[eps], sizes[i], values[i], color, xytext=(shift, -8), ha=side)
     ax.set(xscale="log", yscale="log", xlabel="size of what enters", ylabel="size of what leaves")
     ax.set(ylim=(1e-3, 3))
     return fig
