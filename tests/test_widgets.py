@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tfcourse.widgets import NextWord, PrefixProblems, ResidualLab
+from tfcourse import widgets
+from tfcourse.widgets import NextWord, NormLab, PrefixProblems, ResidualLab
 from tfcourse.widgets.base import FOLDER
 
+WIDGETS = [getattr(widgets, name) for name in widgets.__all__]
 CHAPTERS = sorted((Path(__file__).parents[1] / "chapters").glob("*.ipynb"))
 DEPTHS = (1, 2, 4, 8, 16, 32, 64)
 ALPHAS = (1.0, 0.9, 0.7, 0.5)
@@ -241,8 +243,9 @@ def test_rounding_errors_at_the_edge_of_a_range_are_forgiven():
         lambda: ResidualLab(grid()),
         lambda: PrefixProblems([email(60) for _ in range(8)]),
         lambda: NextWord([guesses(60) for _ in range(5)]),
+        NormLab,
     ],
-    ids=["residual lab", "prefix problems", "next word"],
+    ids=["residual lab", "prefix problems", "next word", "norm lab"],
 )
 def test_the_whole_state_stays_small_and_is_plain_json(widget):
     """Catches: a plotting library bundled into the script, or a trait that is not JSON."""
@@ -262,7 +265,7 @@ def test_the_front_end_fetches_nothing(path):
 
 def test_each_script_is_one_module_with_one_default_export():
     """Catches: the shared helpers left out of a widget's script."""
-    for cls in (ResidualLab, PrefixProblems, NextWord):
+    for cls in WIDGETS:
         source = str(cls._esm)
         assert source.count("export default") == 1
         assert "function makeFrame" in source
@@ -274,7 +277,7 @@ def test_a_stored_widget_carries_the_script_and_style_of_today(path):
     metadata = json.loads(path.read_text(encoding="utf-8"))["metadata"].get("widgets", {})
     stored = metadata.get("application/vnd.jupyter.widget-state+json", {"state": {}})["state"]
     for model in stored.values():
-        for cls in (ResidualLab, PrefixProblems, NextWord):
+        for cls in WIDGETS:
             if model["state"].get("_anywidget_id", "").endswith(f".{cls.__name__}"):
                 assert model["state"]["_esm"] == str(cls._esm), "run: make chapters"
                 assert model["state"]["_css"] == str(cls._css), "run: make chapters"

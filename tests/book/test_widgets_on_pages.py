@@ -11,6 +11,7 @@ WIDGET_PAGES = [
     "chapters/03_blocks.html",
     "chapters/00_overview.html",
     "chapters/01_residuals.html",
+    "chapters/02_norms.html",
     "chapters/05_training_loss.html",
 ]
 QUIZ_PAGES = ["chapters/prerequisites.html", *WIDGET_PAGES]
@@ -35,7 +36,7 @@ def operate(control, page) -> bool:
         first = control.evaluate("e => e.selectedIndex === 0")
         page.keyboard.press("ArrowDown" if first else "ArrowUp")
         return control.evaluate("e => e.options.length > 1")
-    page.keyboard.press("Space")
+    page.keyboard.press("ArrowUp" if kind == "number" else "Space")
     return True
 
 

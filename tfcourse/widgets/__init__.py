@@ -7,10 +7,17 @@ Colab and on a static page.
 from tfcourse.widgets.attention_triangle import AttentionTriangle
 from tfcourse.widgets.four_moves import FourMoves
 from tfcourse.widgets.next_word import NextWord
+from tfcourse.widgets.norm_lab import NormLab
 from tfcourse.widgets.prefix_problems import PrefixProblems
 from tfcourse.widgets.residual_lab import ResidualLab
 from tfcourse.widgets.stack_tracer import StackTracer
 
-__all__ = ["PrefixProblems", "ResidualLab", "StackTracer"]
-__all__ = ["AttentionTriangle", "FourMoves", "PrefixProblems", "ResidualLab"]
-__all__ = ["NextWord", "PrefixProblems", "ResidualLab"]
+__all__ = [
+    "AttentionTriangle",
+    "FourMoves",
+    "NextWord",
+    "NormLab",
+    "PrefixProblems",
+    "ResidualLab",
+    "StackTracer",
+]
