@@ -148,8 +148,8 @@ def test_cross_attention_gets_its_own_arrow_from_the_encoder():
     target, source, options = pair()
     parts = trace(encoder_decoder(n_layers=2), target, source, **options)
     (axes,) = draw_architectures([{"Both": parts}]).axes
-    letters = sorted(text.get_text() for text in axes.texts if text.get_text() in "Q, K, V")
-    assert letters == ["", *[""] * (letters.count("") - 1), *["K, V"] * 2, *["Q"] * 2, *["Q, K, V"] * 4]
+    letters = [text.get_text() for text in axes.texts]
+    assert [letters.count(word) for word in ("Q", "K, V", "Q, K, V")] == [2, 2, 4]
 
 
 def test_a_map_and_patches_are_drawn_as_given():
@@ -177,7 +177,7 @@ def state() -> dict:
 
 def chapters_models() -> list[dict]:
     """Build the three models of the chapter again, and their records."""
-    words = "PAD BOS le chat dort the cat sleeps".split()
+    words = ["PAD", "BOS", "le", "chat", "dort", "the", "cat", "sleeps"]
     sizes = dict(vocab_size=len(words), d_model=8, n_heads=1, n_layers=2, max_len=8)
     models = []
     for architecture in (Encoder, DecoderLM, EncoderDecoder):
@@ -302,3 +302,58 @@ def test_a_model_of_one_stack_has_one_embedding():
     for architecture, n in counts.items():
         modules = architecture(tiny()).modules()
         assert sum(isinstance(module, TokenEmbedding) for module in modules) == n
+
+
+def text_of_the_chapter() -> str:
+    return "\n".join(c.source for c in notebooks.read(CHAPTER).cells if c.cell_type == "markdown")
+
+
+def test_every_row_of_the_table_of_tasks_names_a_source():
+    """Catches: a row that only claims. The keys' being in `references.bib` the build checks."""
+    section = text_of_the_chapter().split("## Which for which task")[1]
+    rows = [line for line in section.splitlines() if line.startswith("| ")][2:]
+    assert len(rows) == 4
+    assert all("{cite" in row for row in rows)
+
+
+def count(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def test_the_hand_count_of_2017_is_that_of_the_model():
+    """The text's table, formulas and numbers. Catches: a norm or a matrix that is not counted."""
+    d, d_ff, text = 512, 2048, text_of_the_chapter()
+    with torch.device("meta"):
+        config = ModelConfig(
+            vocab_size=1, d_model=d, n_layers=1, n_heads=8, d_ff=d_ff, norm_position="post"
+        )
+        model = EncoderDecoder(config)
+    encoder = 4 * d**2 + 8 * d**2 + 2 * 2 * d
+    decoder = 4 * d**2 + 4 * d**2 + 8 * d**2 + 3 * 2 * d
+    assert count(model.encoder.blocks[0]) == encoder
+    assert count(model.decoder.blocks[0]) == decoder
+    for number in (encoder, decoder, 32_000 * d, 37_000 * d):
+        assert f"{number:,}" in text
+    total = 6 * (encoder + decoder) + 37_000 * d
+    assert f"{total / 1e6:.2f}" == "63.01" and "63.01" in text
+    everything = total + 6 * (4 * d + d_ff + d) + 6 * (8 * d + d_ff + d) + 512 * d
+    assert f"{everything / 1e6:.2f}" == "63.34" and "63.34" in text
+    assert 64.5e6 - everything > 1e6
+
+
+def test_a_source_that_is_padded_and_masked_reads_as_if_alone():
+    """Catches: a source mask that does not reach the encoder, or not the decoder."""
+    model = encoder_decoder()
+    target, source, _ = pair()
+    alone = model(target, source[:, :5])
+    masked = model(target, source, source_mask=source != 0)
+    torch.testing.assert_close(masked, alone, atol=1e-5, rtol=1e-5)
+    assert (model(target, source) - alone).abs().max() > 1e-2
+
+
+def test_the_first_position_and_the_mean_differ_by_one_position():
+    """16 patches, and one vector more before them. Catches: a CLS that replaces a patch."""
+    for pooling, n in (("first", 17), ("mean", 16)):
+        config = tiny(n_classes=3, image_height=8, image_width=8, patch_size=2, pooling=pooling)
+        parts = trace(VisionTransformer(config), torch.zeros(1, 1, 8, 8))
+        assert [p.weights.shape for p in parts if p.weights is not None] == [(n, n)] * 2

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-WIDGET_PAGES = ["chapters/01_residuals.html", "chapters/05_training_loss.html"]
+WIDGET_PAGES = [
+    "chapters/01_residuals.html",
+    "chapters/05_training_loss.html",
+    "chapters/06_architectures.html",
+]
 QUIZ_PAGES = ["chapters/prerequisites.html", *WIDGET_PAGES]
 CONTROLS = "input:visible, select:visible, button:visible"
 

@@ -52,8 +52,8 @@ def test_queries_keys_and_values_come_from_embeddings_in_block_1_alone(record):
     )
     assert (first, second, cross) == ([1] * 5, [5] * 5, [5] * 5)
     record(
-        "of 5 source tokens 1 is in a key of encoder block 1, 5 are in one of block 2, and 5 in one "
-        "of the decoder's cross-attention"
+        "of 5 source tokens 1 is in a key of encoder block 1, 5 are in one of block 2, "
+        "and 5 in one of the decoder's cross-attention"
     )
 
 
@@ -161,11 +161,11 @@ def order_two(n_rows: int, length: int, table: torch.Tensor, generator: torch.Ge
 
 
 def test_a_causal_model_looks_worse_without_its_mask(record):
-    """On a task where the answer is then in plain view.
+    """On its own task, with the answer in plain view, and at gaps with both sides in view.
 
     Catches: a mask that is still there; a model that was trained without one.
     """
-    ratios = []
+    in_view, at_gaps = [], []
     for seed in range(3):
         generator = torch.Generator().manual_seed(seed)
         table = torch.softmax(3 * torch.randn(8, 8, 8, generator=generator), dim=-1)
@@ -183,9 +183,18 @@ def test_a_causal_model_looks_worse_without_its_mask(record):
         text = order_two(256, 16, table, generator)
         with torch.no_grad():
             masked, bare = (float(m.loss(text[:, :-1], text[:, 1:])) for m in (model, opened))
-        ratios.append(bare / masked)
-    assert min(ratios) > 1.3, ratios
-    record("in each of 3 runs the loss is at least 1.3 times as high without the mask")
+            gaps = []  # at token 9 another one stands, and it is asked for at position 8
+            for m in (model, opened):
+                hidden = text[:, :-1].clone()
+                hidden[:, 9] = torch.randint(8, (256,), generator=generator)
+                gaps.append(float(m.loss(hidden, text[:, 1:], "none")[:, 8].mean()))
+        in_view.append(bare / masked)
+        at_gaps.append(gaps[1] / gaps[0])
+    assert min(in_view) > 1.3 and min(at_gaps) > 1.3, (in_view, at_gaps)
+    record(
+        "in each of 3 runs the loss is at least 1.3 times as high without the mask, for the next "
+        "token and for a token that was replaced"
+    )
 
 
 def test_an_encoder_sees_what_stands_on_the_right(record):

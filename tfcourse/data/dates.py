@@ -53,7 +53,9 @@ class DateData(TokenData):
         # The first and the fourth week of each month have every month, weekday and length.
         weeks = [date(2001, m, d) for m in range(1, 13) for d in (*range(1, 8), *range(22, 29))]
         self._locales, self._styles = tuple(locales), tuple(styles)
-        written = [write_date(day, lo, style) for day in weeks for lo in locales for style in styles]
+        written = [
+            write_date(day, lo, style) for day in weeks for lo in locales for style in styles
+        ]
         self.tokenizer: CharTokenizer = CharTokenizer({*"0123456789-", *"".join(written)})
         self.max_len = max(map(len, written)) + 2
         self._seed = seed

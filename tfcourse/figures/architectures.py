@@ -77,9 +77,7 @@ def trace(model: Model, *inputs: Any, **options: Any) -> list[Part]:
         if not isinstance(output, Tensor):
             return
         alive.append(output)
-        reads, source = (
-            _maker(tensor, made, parts) for tensor in (args[0], context.get("source"))
-        )
+        reads, source = (_maker(tensor, made, parts) for tensor in (args[0], context.get("source")))
         label = _label(name, module)
         if not label or output is args[0]:
             made.setdefault(output.data_ptr(), reads)  # a step on the way from part to part
@@ -298,7 +296,7 @@ def draw_attention_map(
 ) -> Figure:
     """Draw how much each query (row) gathers from each key (column): black is all of it."""
     fig, (ax,) = panels(1, height=0.9 + 0.24 * len(queries))
-    ax.imshow(weights, cmap="Greys", vmin=0, vmax=1, aspect="auto")
+    ax.imshow(weights.numpy(), cmap="Greys", vmin=0, vmax=1, aspect="auto")
     ax.set_xticks(range(len(keys)), keys)
     ax.set_yticks(range(len(queries)), queries)
     ax.grid(False)
@@ -310,7 +308,7 @@ def draw_attention_map(
 def draw_patches(image: Float[Tensor, "height width"], patch_size: int) -> Figure:
     """Draw an image with the borders of its patches and the number of each, row by row."""
     fig, (ax,) = panels(1, height=3.2)
-    ax.imshow(image, cmap="Greys")
+    ax.imshow(image.numpy(), cmap="Greys")
     height, width = image.shape
     for place in range(0, width + 1, patch_size):
         ax.axvline(place - 0.5, color=COLORS["stream"], linewidth=1.5)
