@@ -196,6 +196,7 @@ def draw_architectures(
     fig, axes = panels(len(rows))
     fig.set_figheight(sum(height * (n + 0.7) for n in tallest))
     grid = axes[0].get_gridspec()
+    assert grid is not None
     grid.set_height_ratios([n + 0.7 for n in tallest])
     for ax, row, n in zip(axes, rows, tallest, strict=True):
         place = 0.0
@@ -298,6 +299,8 @@ def draw_attention_map(
     fig, (ax,) = panels(1, height=0.9 + 0.24 * len(queries))
     ax.imshow(weights.numpy(), cmap="Greys", vmin=0, vmax=1, aspect="auto")
     ax.set_xticks(range(len(keys)), keys)
+    for tick, key in zip(ax.get_xticklabels(), keys, strict=True):
+        tick.set_rotation(90 if len(key) > 1 else 0)
     ax.set_yticks(range(len(queries)), queries)
     ax.grid(False)
     ax.set_title(title, loc="left", fontsize=10)
