@@ -8,7 +8,7 @@ import traitlets
 
 from tfcourse.architectures import Model
 from tfcourse.figures.architectures import Part, by_column, seen_tokens, trace
-from tfcourse.widgets.base import STYLE, field, script, series
+from tfcourse.widgets.base import FOLDER, STYLE, field, script, series
 
 FOLLOW = ("query", "key", "value")
 
@@ -78,7 +78,7 @@ class ThreeArchitectures(anywidget.AnyWidget):
     """
 
     _esm = script("architectures.js")
-    _css = STYLE
+    _css = STYLE + (FOLDER / "architectures.css").read_text(encoding="utf-8")
 
     models: traitlets.List = traitlets.List().tag(sync=True)
     architecture = traitlets.Int(0).tag(sync=True)
