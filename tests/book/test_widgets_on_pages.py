@@ -13,6 +13,8 @@ WIDGET_PAGES = [
     "chapters/01_residuals.html",
     "chapters/02_norms.html",
     "chapters/05_training_loss.html",
+    "chapters/05_training_loss.html",
+    "chapters/06_architectures.html",
 ]
 QUIZ_PAGES = ["chapters/prerequisites.html", *WIDGET_PAGES]
 CONTROLS = "input:visible, select:visible, button:visible"

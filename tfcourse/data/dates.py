@@ -38,15 +38,23 @@ class DateData(TokenData):
     """Pairs of a date in one of 33 locales and four styles, and the same day in ISO 8601.
 
     A tenth of all days is held out: training never sees them in any locale or style. The source
-    is read as characters, the target written as characters.
+    is read as characters, the target written as characters. Fewer `locales` or `styles` are an
+    easier task.
     """
 
-    def __init__(self, seed: int = 0, n_held_out: int = 1000) -> None:
+    def __init__(
+        self,
+        seed: int = 0,
+        n_held_out: int = 1000,
+        locales: Sequence[str] = LOCALES,
+        styles: Sequence[str] = STYLES,
+    ) -> None:
         at_least("n_held_out", n_held_out, 1)
         # The first and the fourth week of each month have every month, weekday and length.
         weeks = [date(2001, m, d) for m in range(1, 13) for d in (*range(1, 8), *range(22, 29))]
+        self._locales, self._styles = tuple(locales), tuple(styles)
         written = [
-            write_date(day, lo, style) for day in weeks for lo in LOCALES for style in STYLES
+            write_date(day, lo, style) for day in weeks for lo in locales for style in styles
         ]
         self.tokenizer: CharTokenizer = CharTokenizer({*"0123456789-", *"".join(written)})
         self.max_len = max(map(len, written)) + 2
@@ -77,7 +85,7 @@ class DateData(TokenData):
 
     def _draw(self, rng: random.Random, days: Sequence[date]) -> tuple[list[int], list[int]]:
         day = rng.choice(days)
-        source = write_date(day, rng.choice(LOCALES), rng.choice(STYLES))
+        source = write_date(day, rng.choice(self._locales), rng.choice(self._styles))
         target = [BOS, *self.encode(day.isoformat()), EOS]
         return [*self.encode(source), EOS], target
 

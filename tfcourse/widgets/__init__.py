@@ -8,6 +8,7 @@ from tfcourse.widgets.attention_triangle import AttentionTriangle
 from tfcourse.widgets.four_moves import FourMoves
 from tfcourse.widgets.next_word import NextWord
 from tfcourse.widgets.norm_lab import NormLab
+from tfcourse.widgets.architectures import ThreeArchitectures
 from tfcourse.widgets.prefix_problems import PrefixProblems
 from tfcourse.widgets.residual_lab import ResidualLab
 from tfcourse.widgets.stack_tracer import StackTracer
@@ -21,3 +22,4 @@ __all__ = [
     "ResidualLab",
     "StackTracer",
 ]
+__all__ = ["PrefixProblems", "ResidualLab", "ThreeArchitectures"]
