@@ -5,14 +5,12 @@ from __future__ import annotations
 import pytest
 
 WIDGET_PAGES = [
-    "chapters/01_residuals.html",
-    "chapters/04_stacking.html",
-    "chapters/03_attention.html",
-    "chapters/03_blocks.html",
     "chapters/00_overview.html",
     "chapters/01_residuals.html",
     "chapters/02_norms.html",
-    "chapters/05_training_loss.html",
+    "chapters/03_attention.html",
+    "chapters/03_blocks.html",
+    "chapters/04_stacking.html",
     "chapters/05_training_loss.html",
     "chapters/06_architectures.html",
 ]
