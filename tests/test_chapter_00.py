@@ -31,6 +31,7 @@ from tfcourse.figures.overview import (
     inside,
 )
 from tfcourse.losses import IGNORE
+from tfcourse.widgets.next_word import guess_email
 
 ROOT = Path(__file__).resolve().parent.parent
 CHAPTER = ROOT / "chapters" / "00_overview.ipynb"
@@ -247,6 +248,20 @@ def test_the_forward_pass_shows_the_shapes_of_the_running_model():
 
 
 # --- what the widget shows ---
+
+
+def test_an_email_is_guessed_by_table_and_grammar(data, table):
+    """Catches: the two exchanged; entries that begin at the second word; a missing last entry."""
+    email = tokens_of(data, 2)
+    record = guess_email(data, email, table, "title")
+    words = [data.decode([t]) for t in email[1:-1]]
+    exact = [math.exp(token.log_p) for token in EMAILS.score(words)]
+    assert record["title"] == "title" and record["tokens"][:2] == ["BOS", "Subject"]
+    assert [entry["answer"] for entry in record["grammar"]] == pytest.approx(exact)
+    pairs = [float(table[a, b]) for a, b in pairwise(email)]
+    assert [entry["answer"] for entry in record["table"]] == pytest.approx(pairs)
+    assert record["grammar"][-1]["words"] == ["EOS"]
+    assert all(len(entry["words"]) == 5 for entry in record["table"])
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -56,7 +56,7 @@ def hull(points: Float[Tensor, "P 2"]) -> Float[Tensor, "Q 2"]:
     for chain in (ordered, ordered[::-1]):  # below, then above
         start = len(corners)
         for point in chain:
-            while len(corners) > start + 1 and _turn(*corners[-2:], point) <= 0:
+            while len(corners) > start + 1 and _turn(corners[-2], corners[-1], point) <= 0:
                 corners.pop()
             corners.append(point)
         corners.pop()  # the other chain begins with it
@@ -86,8 +86,11 @@ def draw_hulls(
     fig, axes = panels(len(pictures), height=3.0)
     for ax, (title, (corners, points)), color in zip(axes, pictures.items(), colors, strict=True):
         ax.fill(*hull(corners).T, facecolor="#EEEEEE", edgecolor=COLORS["mask"])
-        ax.scatter(*corners.T, s=45, facecolor="white", edgecolor="black", zorder=3)
-        ax.scatter(*points.T, s=70, marker="X", color=COLORS[color], edgecolor="black", zorder=4)
+        ax.scatter(
+            corners[:, 0], corners[:, 1], s=45, facecolor="white", edgecolor="black", zorder=3
+        )
+        style: dict[str, Any] = {"marker": "X", "color": COLORS[color], "edgecolor": "black"}
+        ax.scatter(points[:, 0], points[:, 1], s=70, zorder=4, **style)
         ax.set(title=title, xlabel="feature 0", ylabel="feature 1")
     return fig
 
@@ -128,7 +131,7 @@ def draw_against_length(
     lowest = min((seen[-1] for seen in ends.values() if len(seen) == len(lengths)), default=low)
     for (name, seen), color, marker in zip(ends.items(), LINES, "osD^", strict=False):
         ax.plot(lengths, lines[name], color=COLORS[color], marker=marker, markersize=5)
-        place = {"xytext": (0, -15 if seen[-1] == lowest else 7)}
+        place: dict[str, Any] = {"xytext": (0, -15 if seen[-1] == lowest else 7)}
         if len(seen) < len(lengths):
             first_to_leave = len(seen) == shortest
             place = {"xytext": (-8, -4)} if first_to_leave else {"xytext": (8, 0), "ha": "left"}
@@ -157,9 +160,8 @@ def forward_stages(model: DecoderLM, tokens: Int[Tensor, "B L"]) -> list[Stage]:
     the running model.
     """
     stack = model.stack
-    first = stack.blocks[0]
-    assert first.attention is not None and first.feed_forward is not None
-    parts = {
+    first: Any = stack.blocks[0]
+    parts: dict[str, Any] = {
         "embedding": stack.positions,
         "norm 1": first.attention.norm,
         "queries, keys, values": first.attention.sublayer.qkv,
