@@ -201,7 +201,9 @@ def test_the_page_shows_each_claim_with_verdict_value_and_place(project):
     )
     assert '<a href="#claim-01-paper">The paper says so.</a>' in page
     assert '<a href="#claim-01-sum">' not in page
-    first, second = page.split("[One and one is two.]{#claim-01-sum}")[1].split("[The paper says so.]")
+    first, second = page.split("[One and one is two.]{#claim-01-sum}")[1].split(
+        "[The paper says so.]"
+    )
     assert "Measured: 1 + 1 = 2 ([`test_sum`](https://github.com/a/b/blob/HEAD/" in first
     assert '<a href="01_x.html#the-sum">The sum</a>' in first
     assert "**does not hold**" in second and "{cite:t}`he2016deep`, table 1" in second

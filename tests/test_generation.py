@@ -520,7 +520,7 @@ def test_a_compiled_step_is_one_program_and_writes_the_same_text(shape, monkeypa
         programs.append(graph)
         return graph.forward
 
-    monkeypatch.setattr(torch, "compile", lambda f, **how: compile(f, backend=count, **how))
+    monkeypatch.setattr(torch, "compile", lambda f: compile(f, backend=count, fullgraph=True))
     prompts, sources = [ids(3).tolist(), ids(5, seed=1).tolist()], None
     if shape == "encoder–decoder":
         model, sources = (
@@ -543,3 +543,16 @@ def test_the_real_compiler_takes_the_step():
     model, prompts = tiny_lm(**SHAPES[1]), [ids(3).tolist(), ids(5, seed=1).tolist()]
     expected = generate(model, prompts, 6, temperature=0.0)
     assert generate(model, prompts, 6, temperature=0.0, compile=True) == expected
+
+
+@pytest.mark.nohook
+@pytest.mark.slow
+def test_many_models_can_be_compiled_in_one_process(monkeypatch):
+    """Catches: an error where the compiler reaches its limit of programs."""
+    torch.compiler.reset()
+    compile = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda f, **how: compile(f, backend="eager", **how))
+    for d_model in range(8, 8 * 13, 8):
+        model = tiny_lm(d_model=d_model, n_heads=2, n_layers=1)
+        expected = generate(model, [[1, 2]], 4, temperature=0.0)
+        assert generate(model, [[1, 2]], 4, temperature=0.0, compile=True) == expected

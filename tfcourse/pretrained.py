@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
 from torch import Tensor
 
 from tfcourse.architectures import Model
@@ -24,23 +25,29 @@ from tfcourse.files import write_whole
 def read_pretrained(source: Path | str) -> Model:
     """Load a model from a folder with `config.json` and `model.safetensors`, or from the hub.
 
-    A name that is no folder, such as "openai-community/gpt2", is fetched with `huggingface_hub`.
+    A `.safetensors` file stands for itself and the `config.json` beside it. A name that is neither,
+    such as "openai-community/gpt2", is fetched with `huggingface_hub`.
 
     Raises:
         FileNotFoundError: a file is missing.
-        ValueError: an unknown family, a setting that this package does not have, or weights that
-            do not fit; the message names it.
+        ValueError: a damaged file, an unknown family, a setting that this package does not have, or
+            weights that do not fit; the message names it.
     """
-    folder = Path(source).expanduser()
-    if not folder.is_dir():
-        if folder.suffix or str(source).startswith((".", "/", "~")):
-            raise FileNotFoundError(f"{folder} is no folder; give one that holds config.json")
-        folder = _fetch(str(source))
-    for name in ("config.json", "model.safetensors"):
-        if not (folder / name).is_file():
-            raise FileNotFoundError(f"{folder} holds no {name}")
-    theirs = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    return from_hf(theirs, load_file(folder / "model.safetensors"))
+    path = Path(source).expanduser()
+    if not path.exists():
+        if path.suffix or str(source).startswith((".", "/", "~")):
+            raise FileNotFoundError(f"{path} is no folder; give one that holds config.json")
+        path = _fetch(str(source))
+    weights = path if path.is_file() else path / "model.safetensors"
+    settings = weights.with_name("config.json")
+    for file in (settings, weights):
+        if not file.is_file():
+            raise FileNotFoundError(f"{file.parent} holds no {file.name}")
+    try:
+        theirs, tensors = json.loads(settings.read_text(encoding="utf-8")), load_file(weights)
+    except (ValueError, SafetensorError) as error:
+        raise ValueError(f"a file in {settings.parent} is damaged: {error}") from error
+    return from_hf(theirs, tensors)
 
 
 def write_pretrained(model: Model, family: str, folder: Path | str) -> None:
@@ -48,17 +55,18 @@ def write_pretrained(model: Model, family: str, folder: Path | str) -> None:
     config, weights = to_hf(model, family)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(config, indent=2)
-    write_whole(folder / "config.json", lambda file: file.write(text.encode()))
-    temporary = folder / "model.safetensors.part"
-    save_file({name: weight.contiguous() for name, weight in weights.items()}, temporary)
-    temporary.replace(folder / "model.safetensors")
+    data = save({name: weight.contiguous() for name, weight in weights.items()})
+    write_whole(folder / "model.safetensors", lambda file: file.write(data))  # the large one first
+    write_whole(folder / "config.json", lambda file: file.write(json.dumps(config).encode()))
 
 
 def from_hf(config: dict[str, Any], weights: dict[str, Tensor]) -> Model:
     """Build our model of a Hugging Face config and state dictionary, in evaluation mode."""
-    family = _family(config.get("model_type"))
-    ours = family.read_config(config)
+    try:
+        family = _family(config.get("model_type"))
+        ours = family.read_config(config)
+    except (KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
+        raise ValueError(f"config.json has a setting that cannot be read: {error!r}") from error
     model = family.architecture(ours)
     given = {_current_name(name, family.prefix): weight for name, weight in weights.items()}
     if config["model_type"] == "marian":  # files leave out what can be computed
@@ -69,14 +77,23 @@ def from_hf(config: dict[str, Any], weights: dict[str, Tensor]) -> Model:
         if missing := [source for source in sources if source not in given]:
             raise ValueError(f"the weights hold no {missing[0]}")
         loaded[name] = _to_ours([given.pop(source) for source in sources], form)
+        if not loaded[name].is_floating_point():
+            raise ValueError(
+                f"{sources[0]} holds {loaded[name].dtype}; quantized ones are not read"
+            )
         if loaded[name].shape != expected[name].shape:
             raise ValueError(
                 f"{sources[0]} has shape {tuple(loaded[name].shape)} for {name}, and "
                 f"{tuple(expected[name].shape)} is needed: the weights do not fit config.json"
             )
+    for name in given:  # a head that the config ties to the embedding
+        own = name.endswith(("lm_head.weight", "predictions.decoder.weight"))
+        if own and not torch.equal(given[name], loaded["stack.embedding.weight"]):
+            raise ValueError(f"{name} is not the embedding, to which tie_word_embeddings ties it")
     if extra := [name for name in given if not re.search(family.unused, name)]:
         raise ValueError(f"the model has no place for {sorted(extra)[0]}")
-    loaded |= {name: loaded[_tied(name)] for name in expected if name not in loaded}
+    for name in expected.keys() - loaded.keys():  # tied: the embeddings to the head, or it to one
+        loaded[name] = loaded["stack.embedding.weight" if name == "head.weight" else "head.weight"]
     model.load_state_dict(loaded)
     return model.eval()
 
@@ -121,15 +138,6 @@ def _current_name(name: str, prefix: str) -> str:
     name = re.sub(r"\.gamma$", ".weight", re.sub(r"\.beta$", ".bias", name))  # of 2018
     heads = ("lm_head", "cls", "classifier", "final_logits_bias")
     return name if name.startswith((prefix, *heads)) else prefix + name
-
-
-def _tied(name: str) -> str:
-    """Name the tensor that another one shares."""
-    return {
-        "head.weight": "stack.embedding.weight",
-        "encoder.embedding.weight": "head.weight",
-        "decoder.embedding.weight": "head.weight",
-    }[name]
 
 
 def _to_ours(parts: list[Tensor], form: str) -> Tensor:

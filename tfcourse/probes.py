@@ -108,28 +108,25 @@ def measure_stream(
 ) -> dict[str, Any]:
     """Measure one stack: alikeness, size and gradient along its depth.
 
-    Returns the settings `residual`, `alpha` and `depth`; `cosine`, `stream_rms` and `gradient` with
-    depth + 1 numbers each, for the stream before the first block and after each block; and with
-    one number per block `weight_gradient`, over all weights, and `query_key_gradient`, over those
-    that make the queries and keys (0 without attention). Gradients are norms, of the mean loss. The
-    record has the form that `widgets.ResidualLab` takes.
+    Returns the settings `residual`, `alpha` and `depth`; `cosine` and `stream_rms` with depth + 1
+    numbers each, for the stream before the first block and after each block; and with one number
+    per block `weight_gradient`, over all weights, and `query_key_gradient`, over those that make
+    the queries and keys (0 without attention). Gradients are norms, of the mean loss. The record
+    has the form that `widgets.ResidualLab` takes.
     """
     config = model.config
     with _watch(model) as (streams, _):
         loss = model.loss(inputs, targets)
     streams = streams[:: 2 if config.attention and config.mlp else 1]  # two branches a block
     blocks = [dict(block.named_parameters()) for block in model.stack.blocks]
-    flat = [weight for weights in blocks for weight in weights.values()]
-    gradients = torch.autograd.grad(loss, [*streams, *flat])
-    rest = iter(gradients[len(streams) :])
-    by_name = [dict(zip(weights, rest, strict=False)) for weights in blocks]
+    gradients = iter(torch.autograd.grad(loss, [w for of in blocks for w in of.values()]))
+    by_name = [dict(zip(weights, gradients, strict=False)) for weights in blocks]
     return {
         "residual": config.residual,
         "alpha": config.residual_decay if config.residual else 1.0,
         "depth": config.n_layers,
         "cosine": [mean_cosine(x.detach()) for x in streams],
         "stream_rms": [float(x.detach().square().mean().sqrt()) for x in streams],
-        "gradient": [float(g.norm()) for g in gradients[: len(streams)]],
         "weight_gradient": [math.hypot(*(g.norm() for g in b.values())) for b in by_name],
         "query_key_gradient": [_query_key_norm(block, config) for block in by_name],
     }

@@ -186,9 +186,9 @@ class RunFiles:
         for line in lines.splitlines():
             try:
                 record = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 break
-            if not isinstance(record, dict) or not 0 < int(record.get("step", 0)) <= step:
+            if not isinstance(record, dict) or record.get("step") not in range(1, step + 1):
                 break
             records.append(record)
         text = "".join(json.dumps(record) + "\n" for record in records)

@@ -123,7 +123,9 @@ def train(
 
 def _check_processes(config: TrainConfig, n_processes: int, precision: str) -> None:
     if config.fsdp and n_processes == 1:
-        raise ValueError("fsdp=True needs several processes; start with torchrun")
+        raise ValueError(
+            "fsdp=True needs several processes; start with torchrun, or use fsdp=False (--no-fsdp)"
+        )
     if config.fsdp and precision == "fp16":
         raise ValueError("fsdp=True does not scale gradients; use precision='bf16' or 'fp32'")
     if config.batch_size < config.accumulate * n_processes:

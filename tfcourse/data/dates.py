@@ -62,6 +62,9 @@ class DateData(TokenData):
         days = [FIRST_DAY + timedelta(days=i) for i in range(N_DAYS)]
         random.Random(f"days {seed}").shuffle(days)
         self._held_out_days, self._train_days = days[: N_DAYS // 10], days[N_DAYS // 10 :]
+        most = len(self._held_out_days) * len(self._locales) * len(self._styles)
+        if n_held_out > most:
+            raise ValueError(f"n_held_out={n_held_out} is more than the {most} dates held out")
         rng = random.Random(f"held-out {seed}")
         self._held_out = [self._draw(rng, self._held_out_days) for _ in range(n_held_out)]
 
