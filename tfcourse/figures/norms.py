@@ -51,7 +51,9 @@ def draw_epsilon(
         ax.axvline(eps**0.5, color=color, linestyle=":", linewidth=1)
         i = min(range(len(sizes)), key=lambda i: abs(values[i] - height))
         side = "left" if shift > 0 else "right"
-        label(ax, names[eps], sizes[i], values[i], color, xytext=(shift, -8), ha=side)
+        paper = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+        options = {"xytext": (shift, -8), "ha": side, "bbox": paper}
+        label(ax, names[eps], sizes[i], values[i], color, **options)
     ax.set(xscale="log", yscale="log", xlabel="size of what enters", ylabel="size of what leaves")
     ax.set(ylim=(1e-3, 3))
     return fig
