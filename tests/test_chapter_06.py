@@ -185,7 +185,7 @@ def chapters_models() -> list[dict]:
         model = architecture(ModelConfig(**sizes))
         for weight in model.parameters():
             if weight.dim() > 1:
-                nn.init.normal_(weight, std=0.5)
+                nn.init.normal_(weight, std=0.3)
         models.append(model)
     source, target = torch.tensor([[2, 3, 4, 0, 0]]), torch.tensor([[1, 5, 6, 7]])
     french, english = ([words[i] for i in row[0]] for row in (source, target))

@@ -137,9 +137,9 @@ def test_only_the_decoders_own_cache_grows(record):
     """Catches: keys and values that are kept for the encoder's layers; those of the source
     computed again for each target token."""
     model = base_2017()
-    cache = KVCache(model.decoder.config, 1, 1, device="meta")
+    cache = KVCache(model.decoder.config, 1, 1, device=torch.device("meta"))
     per_target = cache.keys.nbytes + cache.values.nbytes
-    encoded = torch.empty(1, 10, 512, device="meta")
+    encoded = torch.empty(1, 10, 512, device=torch.device("meta"))
     read = model.decoder.read(encoded)
     per_source = sum(t.nbytes for pair in read for t in pair) / 10
     assert per_target == per_source == 24_576

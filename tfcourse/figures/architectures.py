@@ -204,7 +204,7 @@ def draw_architectures(
             columns = by_column(parts)
             ax.text(place, n - 0.4, title, fontweight="bold", va="bottom")
             where = {
-                part.name: (place + 2.6 * i, y)
+                part.name: (place + 2.6 * i, float(y))
                 for i, column in enumerate(columns.values())
                 for y, part in enumerate(column)
             }

@@ -9,7 +9,7 @@ function listed(words) {
 
 /** The parts as boxes, bottom to top, a column per stack; the way of what is followed stands out. */
 function diagram(model, layer, follow, width) {
-  const [boxHeight, gap, top] = [22, 12, 24];
+  const [boxHeight, gap, top] = [22, 16, 24];
   const columns = Math.max(...model.parts.map((p) => p.column)) + 1;
   const rows = Math.max(...model.parts.map((p) => p.row)) + 1;
   const boxWidth = Math.min(128, (width - 48) / 2);
@@ -38,7 +38,7 @@ function diagram(model, layer, follow, width) {
   if (origin.column === here.column) {
     const [x, from, to] = [middle(here), bottom(origin) - boxHeight, bottom(here)];
     body += line([[x, from], [x, to + 5]], "tfc-path") + point(x, to) +
-      `<text class="tfc-name" x="${x + 8}" y="${to + 11}">${LETTER[follow]}</text>`;
+      `<text class="tfc-name" x="${x + 8}" y="${to + 13}">${LETTER[follow]}</text>`;
   } else {
     const [x, turn] = [left(here), left(here) - 16];
     const [from, to] = [bottom(origin) - boxHeight / 2, bottom(here) - boxHeight / 2];
