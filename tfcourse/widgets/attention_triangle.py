@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import anywidget
 import traitlets
 
-from tfcourse.widgets.base import FOLDER, STYLE, field, script, series
+from tfcourse.widgets.base import STYLE, field, script, series
 
 
 class AttentionTriangle(anywidget.AnyWidget):
@@ -27,7 +27,7 @@ class AttentionTriangle(anywidget.AnyWidget):
     Raises `ValueError` for a missing, duplicate, non-finite or misshapen record.
     """
 
-    _esm = script("bars.js") + (FOLDER / "attention_triangle.js").read_text(encoding="utf-8")
+    _esm = script("bars.js", "attention_triangle.js")
     _css = STYLE
 
     words: traitlets.List = traitlets.List().tag(sync=True)

@@ -1,4 +1,4 @@
-"""What both widgets share: their front-end files and the check of what they are given."""
+"""What all widgets share: their front-end files and the check of what they are given."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -8,12 +8,12 @@ FOLDER = Path(__file__).parent
 STYLE = (FOLDER / "widgets.css").read_text(encoding="utf-8")
 
 
-def script(name: str) -> str:
-    """Return one ES module: the shared helpers, then the widget's own file.
+def script(*names: str) -> str:
+    """Return one ES module: the shared helpers, then the widget's own files.
 
     Joined here because a static page has no address from which one could import the other.
     """
-    return "\n".join((FOLDER / f).read_text(encoding="utf-8") for f in ("shared.js", name))
+    return "\n".join((FOLDER / f).read_text(encoding="utf-8") for f in ("shared.js", *names))
 
 
 def field(where: str, record: Mapping, name: str):

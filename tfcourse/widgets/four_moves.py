@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import anywidget
 import traitlets
 
-from tfcourse.widgets.base import FOLDER, STYLE, field, script, series
+from tfcourse.widgets.base import STYLE, field, script, series
 
 ORDERS = {"pre": "pre-norm", "post": "post-norm"}
 
@@ -29,7 +29,7 @@ class FourMoves(anywidget.AnyWidget):
     Raises `ValueError` for a missing, non-finite or misshapen record.
     """
 
-    _esm = script("bars.js") + (FOLDER / "four_moves.js").read_text(encoding="utf-8")
+    _esm = script("bars.js", "four_moves.js")
     _css = STYLE
 
     words: traitlets.List = traitlets.List().tag(sync=True)

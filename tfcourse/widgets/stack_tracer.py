@@ -51,7 +51,7 @@ class StackTracer(anywidget.AnyWidget):
     Raises `ValueError` for a post-norm model, whose stream is no sum, and for an empty text.
     """
 
-    _esm = script("stack_tracer.js")
+    _esm = script("stack_drawings.js", "stack_tracer.js")
     _css = STYLE + (FOLDER / "stack_tracer.css").read_text(encoding="utf-8")
 
     words: traitlets.List = traitlets.List().tag(sync=True)
