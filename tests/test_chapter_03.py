@@ -135,16 +135,22 @@ class _WithWeights(nn.Module):
         return self.layer.with_weights(x)
 
 
-def test_at_the_packages_own_start_no_weight_is_large_divided_or_not():
-    """ "No weight is large" among ten. Catches: an initialization with larger queries and keys."""
+@pytest.mark.parametrize("d", [64, 128, 512])
+def test_at_the_packages_own_start_no_weight_is_large_in_a_small_model_divided_or_not(d):
+    """ "None stands out" among ten at 64 and 128, "at 512 they need it": without the division a
+    third and more goes to one. Catches: an initialization with larger queries and keys.
+    """
     torch.manual_seed(0)
-    block = DecoderLM(ModelConfig(vocab_size=2)).stack.blocks[0]
-    layer, x = block.attention.sublayer, block.attention.norm(normal(4, 10, 128))
+    block = DecoderLM(ModelConfig(vocab_size=2, d_model=d, n_layers=1)).stack.blocks[0]
+    layer, x = block.attention.sublayer, block.attention.norm(normal(4, 10, d))
     for factor in (1.0, math.sqrt(layer.head_dim)):
         with torch.no_grad():
-            layer.qkv.weight[:128] *= factor
+            layer.qkv.weight[:d] *= factor
         weights = layer.with_weights(x)[1][:, :, -1].detach()  # the last of 10 readers
-        assert float(weights.amax()) < 0.3 and float(weights.amax(-1).mean()) < 0.2
+        if d < 512 or factor == 1:
+            assert float(weights.amax()) < 0.3 and float(weights.amax(-1).mean()) < 0.2
+        else:
+            assert float(weights.amax()) > 0.6 and float(weights.amax(-1).mean()) > 0.35
 
 
 def test_a_first_layer_that_carries_the_word_before_lets_a_second_find_what_followed():
@@ -441,6 +447,18 @@ def test_the_order_with_more_gradient_depends_on_the_first_weights(seed):
     pre = [last_gradient(untrained(n, "pre", False, seed)) for n in (6, 24)]
     assert min(pre) > 20 * max(post)
     assert max(pre) < 1.2 * min(pre) and max(post) < 1.2 * min(post)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_final_norm_makes_the_gradient_of_the_last_mlp_large(seed):
+    """With the package's weights a pre-norm stack loses its large gradient with its final norm,
+    by as much as the stream is smaller than 1. Catches: a stream that is not small.
+    """
+    stack = untrained(6, xavier=False, seed=seed)
+    normed, size = last_gradient(stack), float(growth(stack)[-1])
+    assert 0.02 < size < 0.04
+    stack.stack.final_norm = nn.Identity()
+    assert last_gradient(stack) == pytest.approx(normed * size, rel=0.2)
 
 
 def growth(stack: DecoderLM) -> torch.Tensor:

@@ -86,6 +86,13 @@ def test_order_comes_from_positions_or_the_mask(record):
                 gap = (model(words[:, order]) - model(words)[:, order]).abs().max()
             blind[position, causal] = bool(gap < 1e-3)
     assert [key for key, yes in blind.items() if yes] == [("none", False)]
+
+    words, order = ids(1, 12), torch.tensor([4, 2, 0, 1, 3, 10, 9, 8, 7, 6, 5, 11])
+    for layers, told in ((1, False), (2, True)):  # by the mask alone, to the last row
+        model = tiny_lm(position="none", n_layers=layers)
+        with torch.no_grad():
+            gap = (model(words[:, order]) - model(words))[:, -1].abs().max()
+        assert bool(gap > 1e-3) == told
     record(
         "Words shuffled: outputs are the same ones, shuffled, only without positions and without "
         "a mask. Learned, sinusoidal or rotary positions, or the mask alone, tell the order."
@@ -176,6 +183,31 @@ def test_waiting(record):
     record(
         "Longest chain on autograd's graph: of an LSTM it grows by the same number with each "
         "word; of attention it is the same for 10, 20 and 40 words."
+    )
+
+
+def test_what_a_whole_layer_multiplies(record):
+    """Each weight of a matrix is used once for each row; the mixing multiplies 2 L d times for each.
+
+    Catches: a layer with more or fewer matrices than the text counts.
+    """
+    d = 64
+    attention = MultiHeadAttention(ModelConfig(vocab_size=2, d_model=d))
+    layers = {"attention": attention, "plain": nn.RNN(d, d), "LSTM": nn.LSTM(d, d)}
+    matrices = {
+        name: sum(p.numel() for p in layer.parameters() if p.dim() == 2) // d**2
+        for name, layer in layers.items()
+    }
+    assert matrices == {"attention": 4, "plain": 2, "LSTM": 8}
+
+    def whole(L: int) -> int:
+        return L * matrices["attention"] * d**2 + 2 * L**2 * d  # scores, and the mean of values
+
+    assert all(whole(L) > L * matrices["plain"] * d**2 for L in (1, d, 2 * d))
+    assert whole(2 * d) == 2 * d * matrices["LSTM"] * d**2
+    record(
+        "Matrices of d × d that each row is multiplied by: attention 4, a plain recurrent layer 2, "
+        "an LSTM 8. With scores and mean, attention needs as much as an LSTM at L = 2 d."
     )
 
 

@@ -215,7 +215,7 @@ def test_increments_shrink_beside_the_stream_at_initialization(record):
 
 
 def test_the_shift_of_a_layernorm_is_a_bias_of_the_next_matrix(record):
-    """Catches: a shift that is scaled by γ."""
+    """β becomes a bias, but not any bias. Catches: a shift that is scaled by γ."""
     norm, up = loud(LayerNorm(64, 1e-5)), nn.Linear(64, 256, bias=False)
     folded = nn.Linear(64, 256)
     with torch.no_grad():
@@ -224,7 +224,12 @@ def test_the_shift_of_a_layernorm_is_a_bias_of_the_next_matrix(record):
         x = normal(2, 5, 64)
         bare = LayerNorm(64, 1e-5)
         torch.testing.assert_close(folded(bare(x)), up(norm(x)), atol=1e-5, rtol=1e-4)
-    record("γ and β folded into the next matrix: equal to 1e-5, and β has become its bias")
+        reach = int(torch.linalg.matrix_rank(up.weight))
+    assert reach == 64 and folded.bias.numel() == 256
+    record(
+        "γ and β folded into the next matrix: equal to 1e-5, and β has become its bias; but of the "
+        f"256 directions that a bias of its own has, β reaches {reach}"
+    )
 
 
 def test_which_public_models_keep_biases(record):
