@@ -114,6 +114,24 @@ def test_a_block_of_the_stated_rule_has_the_stated_parameters():
         assert sum(p.numel() for p in block.parameters()) == 12 * d * d + 4 * d
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_the_mask_alone_tells_the_order_from_the_second_layer_on(seed):
+    """For the last word, when those before it are shuffled. Catches: positions that are added."""
+    words = ids(1, 8)
+    shuffled = words[:, [2, 5, 0, 6, 1, 4, 3, 7]]
+    moves = []
+    for n_layers in (1, 2):
+        torch.manual_seed(seed)
+        sizes = dict(vocab_size=50, d_model=32, n_layers=n_layers, max_len=8)
+        model = DecoderLM(ModelConfig(**sizes, position="none")).requires_grad_(False)
+        for weight in model.parameters():
+            if weight.ndim == 2:
+                nn.init.normal_(weight, std=0.3)
+        z, after = (model(x)[0, -1] for x in (words, shuffled))
+        moves.append(float((z - after).norm() / z.norm()))
+    assert moves[0] < 1e-5 and moves[1] > 0.05
+
+
 ROWS = {
     "2017 base": (512, "6 + 6", 8, 2048),
     "GPT-2 small": (768, "12", 12, 3072),
@@ -145,6 +163,7 @@ def test_the_table_of_public_shapes_is_calculated_rightly():
         assert shape == (d, depth, heads, d_ff)
     assert abs(12 * 96 * 12288**2 / 175e9 - 1) < 0.02
     assert abs(12 * 126 * 16384**2 / 405e9 - 1) < 0.02
+    assert 16384 / 512 == 32 and (126 / 12, 126 / 6) == (10.5, 21)
 
 
 def test_a_replaced_weight_is_unknown_to_an_optimizer_that_was_built_before():
