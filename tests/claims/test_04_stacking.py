@@ -176,7 +176,23 @@ def test_order_unnoticed(record):
             moved[position, causal] = float((model(words[:, order]) - after).norm() / after.norm())
     assert moved.pop(("none", False)) < 1e-5
     assert min(moved.values()) > 0.1
-    record("only the stack without positions and without a mask gives the same logits, shuffled")
+    before = [2, 5, 0, 6, 1, 4, 3, 7]  # the last word stays where it is
+    masked = []
+    for n_layers in (1, 2):
+        torch.manual_seed(0)
+        sizes = dict(vocab_size=50, d_model=32, n_layers=n_layers, max_len=8)
+        model = DecoderLM(ModelConfig(**sizes, position="none")).requires_grad_(False)
+        for weight in model.parameters():
+            if weight.ndim == 2:
+                nn.init.normal_(weight, std=0.3)
+        z, after = (model(x)[0, -1] for x in (words, words[:, before]))
+        masked.append(float((z - after).norm() / z.norm()))
+    assert masked[0] < 1e-5 and masked[1] > 0.05
+    record(
+        "only the stack without positions and without a mask gives the same logits, shuffled; with "
+        "the mask alone, the order of the words before the last moves its logits in a stack of two "
+        "layers, and not in one of one"
+    )
 
 
 def test_blocks_own_weights(record):
