@@ -187,7 +187,7 @@ def test_waiting(record):
 
 
 def test_what_a_whole_layer_multiplies(record):
-    """Each weight of a matrix is used once for each row; the mixing multiplies 2 L d times for each.
+    """A row is multiplied by each weight of a matrix once; the mixing takes 2 L d more.
 
     Catches: a layer with more or fewer matrices than the text counts.
     """
