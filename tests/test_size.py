@@ -44,7 +44,7 @@ def test_code_is_counted_as_said():
 
 
 def test_the_package_can_be_read_in_an_evening():
-    """At most 2,500 lines of code, and 400 lines in a file. Catches: a package that grows."""
+    """Under 2,500 lines of code, and at most 400 lines in a file. Catches: a package that grows."""
     counts = {}
     for path in PACKAGE.rglob("*.py"):
         source = path.read_text(encoding="utf-8")
@@ -52,7 +52,7 @@ def test_the_package_can_be_read_in_an_evening():
         assert source.count("\n") <= 400, name
         if not name.startswith(NOT_COUNTED):
             counts[name] = n_code_lines(source)
-    assert 1000 < sum(counts.values()) <= 2500, counts
+    assert 1000 < sum(counts.values()) < 2500, counts
 
 
 def test_a_forward_pass_goes_from_file_to_file_at_most_four_times_deep():

@@ -234,10 +234,8 @@ def _describe_overflow(run: Run, batch: Batch, loss: float) -> str:
     layer = first_non_finite(run, batch)
     where = f"first seen in {layer}" if layer else "every layer's output is finite"
     what = "gradient" if math.isfinite(loss) else "loss"
-    advice = "lower lr or lengthen warmup"
-    if run.precision != "fp32":
-        advice += ", or use precision='fp32'"
-    return f"the {what} is not finite ({where}); {advice}"
+    more = "" if run.precision == "fp32" else ", or use precision='fp32'"
+    return f"the {what} is not finite ({where}); lower lr or lengthen warmup{more}"
 
 
 def _autocast_dtype(run: Run) -> torch.dtype | None:
