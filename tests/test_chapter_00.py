@@ -216,6 +216,7 @@ def test_the_hull_figure_draws_corners_and_points():
     assert circles == SQUARE.tolist() and crosses == points.tolist()
 
 
+@pytest.mark.nohook
 def test_the_bars_and_lines_are_as_long_as_they_should_be():
     """Catches: a bar of another predictor; a name at a point that is not in the picture."""
     ax = draw_predictors({"a": 2.0, "b": 1.0}, ["mlp", "stream"], floor=0.5).axes[0]
@@ -231,6 +232,7 @@ def test_the_bars_and_lines_are_as_long_as_they_should_be():
     ]
 
 
+@pytest.mark.nohook
 def test_the_forward_pass_shows_the_shapes_of_the_running_model():
     """Catches: shapes that are written and not read; a stage of another block."""
     model = DecoderLM(tiny(vocab_size=50, d_model=32, n_heads=4, n_layers=3, d_ff=80))

@@ -137,6 +137,7 @@ def test_the_widget_starts_with_the_worked_example():
     assert state["eps"] == 1
 
 
+@pytest.mark.nohook
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -188,6 +189,7 @@ def test_the_epsilon_figure_draws_a_line_for_each_epsilon():
     assert [text.get_text() for text in ax.texts] == ["1e-05", "1e-06", "1e-12"]
 
 
+@pytest.mark.nohook
 def test_the_figure_of_readers_has_a_range_before_and_after_for_each():
     """Catches: the norm's range drawn for the stream's; readers in reverse order."""
     raw, normed = torch.tensor([[0.1, 0.2], [2.0, 4.0]]), torch.ones(2, 2)

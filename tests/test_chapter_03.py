@@ -331,6 +331,7 @@ def test_recording_leaves_the_block_as_it_was():
     assert not any(m._forward_hooks for m in block.modules())
 
 
+@pytest.mark.nohook
 def test_the_drawing_has_one_box_or_plus_for_each_move():
     """A norm of the stream stands on the stream's line, one of a branch beside it.
 
@@ -522,6 +523,7 @@ def triangle(**changed):
     return AttentionTriangle(**{**given, **changed})
 
 
+@pytest.mark.nohook
 @pytest.mark.parametrize(
     ("changed", "message"),
     [

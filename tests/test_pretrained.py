@@ -326,6 +326,7 @@ def change(folder, **settings):
     path.write_text(json.dumps(json.loads(path.read_text()) | settings))
 
 
+@pytest.mark.nohook
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_damaged_file_is_an_error_of_one_line(fault, tmp_path):
     """Catches: the reader's own errors, which name no file and have many types."""
