@@ -123,7 +123,7 @@ class ModelConfig:
             raise ValueError(f"dropout={self.dropout} is no probability below 1; use 0 to 0.99")
         if not 0 < self.residual_decay <= 1 or (self.residual_decay < 1 and not self.residual):
             raise ValueError(
-                f"residual_decay={self.residual_decay} must be above 0 and at most 1, and 1 with "
+                f"residual_decay={self.residual_decay} must lie in (0, 1], and be 1 with "
                 "residual=False, which keeps nothing"
             )
 
