@@ -83,7 +83,7 @@ def draw_hulls(
     colors: Sequence[str],
 ) -> Figure:
     """Draw, per panel, corners (circles) with the polygon around them, and points (crosses)."""
-    fig, axes = panels(len(pictures), height=3.0)
+    fig, axes = panels(len(pictures), height=2.5)
     for ax, (title, (corners, points)), color in zip(axes, pictures.items(), colors, strict=True):
         ax.fill(*hull(corners).T, facecolor="#EEEEEE", edgecolor=COLORS["mask"])
         ax.scatter(
@@ -125,7 +125,7 @@ def draw_against_length(
 
     Lines that fall below `low` leave the picture, and have their names where they were last seen.
     """
-    fig, (ax,) = panels(1, height=3.4)
+    fig, (ax,) = panels(1, height=3.0)
     ends = {name: [v for v in values if v >= low] for name, values in lines.items()}
     shortest = min(map(len, ends.values()))
     lowest = min((seen[-1] for seen in ends.values() if len(seen) == len(lengths)), default=low)
