@@ -19,8 +19,13 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).resolve().parent.parent
 BROWSER = "book in a browser"
 UNIT = ["tests", "--ignore=tests/book"]
+# A test alone keeps one core busy at most, so as many run at once; each with one thread,
+# because two processes with two threads each get in each other's way.
+WORKERS = min(os.cpu_count() or 1, 4)
+APART = ["-n", str(WORKERS), "--dist", "loadgroup"]
 HOOK = ["--jaxtyping-packages=tfcourse,beartype.beartype"]
 NBVAL = [
+    *["-n", str(WORKERS), "--dist", "loadfile"],  # a notebook's cells stay together
     *["-p", "strict_nbval", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=600"],
     "--timeout=660",  # above that of a cell
     f"--nbval-sanitize-with={ROOT / 'tests' / 'nbval.cfg'}",
@@ -31,16 +36,16 @@ def parts(accept: bool) -> list[tuple[str, list[str]]]:
     """List the parts: a name, and the arguments of pytest."""
     notebooks = [str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("chapters/*.ipynb"))]
     chosen = [
-        ("unit tests, shapes checked", [*HOOK, "-m", "not nohook and not accept", *UNIT]),
-        ("unit tests without the hook", ["-m", "nohook and not accept", *UNIT]),
+        ("unit tests, shapes checked", [*APART, *HOOK, "-m", "not nohook and not accept", *UNIT]),
+        ("unit tests without the hook", [*APART, "-m", "nohook and not accept", *UNIT]),
         ("notebooks against stored outputs", [*NBVAL, *notebooks]),
-        (BROWSER, ["-m", "not accept", "tests/book"]),
+        (BROWSER, [*APART, "-m", "not accept", "tests/book"]),
     ]
     if accept:  # apart, because Playwright runs once in a process
         chosen += [
-            ("acceptance in a browser", ["-m", "accept", "tests/book"]),
+            ("acceptance in a browser", [*APART, "-m", "accept", "tests/book"]),
             ("acceptance", ["-m", "accept", *UNIT]),
-        ]
+        ]  # the last alone: what it trains has minutes on two cores
     return chosen
 
 
@@ -78,6 +83,8 @@ def build_book() -> bool:
 def run_pytest(arguments: list[str]) -> tuple[int, int]:
     """Run pytest; return how many tests passed and failed (1 if pytest itself could not run)."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
+    if "-n" in arguments:
+        environment["OMP_NUM_THREADS"] = "1"
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [sys.executable, "-m", "pytest", "-q", f"--junit-xml={report}", *arguments]

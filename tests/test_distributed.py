@@ -17,7 +17,11 @@ from tfcourse.checkpoints import load_checkpoint
 from tfcourse.data.batching import EmailData
 from tfcourse.distributed import ALONE
 
-pytestmark = [pytest.mark.slow, pytest.mark.nohook, pytest.mark.timeout(600)]
+# One group: run by one worker, so that the runs of the fixture `folder` are made once.
+pytestmark = [
+    *(pytest.mark.slow, pytest.mark.nohook, pytest.mark.timeout(600)),
+    pytest.mark.xdist_group("two processes"),
+]
 
 HERE = Path(__file__).parent
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]

@@ -83,6 +83,9 @@ class Visit:
         self.page.evaluate("() => window.MathJax?.startup?.promise?.then(() => 0) ?? 0")
         if self.page.locator('script[type="application/vnd.jupyter.widget-view+json"]').count():
             self.page.wait_for_selector(".tfcourse-widget", timeout=20_000)
+        self.page.wait_for_function(
+            """() => !document.querySelector("script[type='text/x-quiz']")"""
+        )
         # jupyterquiz typesets its quizzes half a second after it shows them.
         self.page.wait_for_timeout(
             700 if self.page.locator("[data-shufflequestions]").count() else 50
@@ -97,7 +100,7 @@ class Visit:
         )
         self.page.wait_for_timeout(300)  # colours fade into each other
 
-    def axe(self, colours: bool = True, structure: bool = True) -> list[str]:
+    def axe(self, within: str = "html", colours: bool = True, structure: bool = True) -> list[str]:
         """Run axe-core's rule on contrast, its other rules, or both; a line per violation."""
         if not self.page.evaluate("() => 'axe' in window"):
             # As AMD module it would register with RequireJS instead of becoming a global.
@@ -108,7 +111,8 @@ class Visit:
         if not structure:
             options["runOnly"] = ["color-contrast"]
         options["rules"] = {"color-contrast": {"enabled": colours}}
-        result = self.page.evaluate("options => axe.run(document, options)", options)
+        run = "([where, how]) => axe.run({include: [[where]]}, how)"
+        result = self.page.evaluate(run, [within, options])
         return [
             f"{violation['id']}: {violation['help']}: {node['target']} {node['html'][:150]}"
             for violation in result["violations"]
