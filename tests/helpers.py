@@ -48,6 +48,37 @@ def tiny_lm(seed: int = 0, **fields: Any) -> DecoderLM:
     return loud(DecoderLM(tiny(**fields)), seed).eval()
 
 
+WORDS = torch.randint(400, (4, 25), generator=torch.Generator().manual_seed(0))
+"""A batch for `untrained`: inputs and targets."""
+
+
+def untrained(n_layers: int, order: str = "pre", weights: str = "xavier", seed: int = 0):
+    """A stack with Xavier weights and inputs of size 1, or with 0.02, or with the package's own."""
+    torch.manual_seed(seed)
+    sizes = dict(vocab_size=400, d_model=64, n_layers=n_layers, max_len=32, position="rope")
+    xavier = weights == "xavier"
+    stack = DecoderLM(ModelConfig(**sizes, norm_position=order, tie_embeddings=not xavier))
+    if weights == "package":
+        return stack
+    if xavier:
+        nn.init.normal_(stack.stack.embedding.weight)
+    for block in stack.stack.blocks:
+        for branch in block.branches:
+            for weight in branch.sublayer.parameters():
+                for piece in weight.chunk(3) if weight.shape[0] == 3 * 64 else [weight]:
+                    if xavier:
+                        nn.init.xavier_normal_(piece.data)
+                    else:
+                        nn.init.normal_(piece.data, std=0.02)
+    return stack
+
+
+def last_gradient(stack: DecoderLM) -> float:
+    weight = stack.stack.blocks[-1].feed_forward.sublayer.down.weight
+    loss = stack.loss(WORDS[:, :-1], WORDS[:, 1:])
+    return float(torch.autograd.grad(loss, weight)[0].norm())
+
+
 def ids(*shape: int, vocab_size: int = 50, seed: int = 0) -> Tensor:
     """Draw token ids."""
     return torch.randint(vocab_size, shape, generator=torch.Generator().manual_seed(seed))

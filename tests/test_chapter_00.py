@@ -99,6 +99,9 @@ def test_the_place_makes_up_for_half_of_the_distance(data):
     word, place = (float(bigram_nats(data, 10_000, p).sum()) / n for p in (False, True))
     assert 0.4 < (word - place) / (word - floor) < 0.6
     assert 0.65 < place - floor < 0.75
+    assert round(place, 2) == 1.40
+    more = float(bigram_nats(data, 40_000, True).sum()) / n  # chapter 05 names both
+    assert round(more, 2) == 1.36
 
 
 def test_the_table_holds_probabilities_and_scores_like_its_rows(data, table):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers import loud, normal
+from helpers import WORDS, last_gradient, loud, normal, untrained
 from torch import nn
 
 from tfcourse.architectures import DecoderLM
@@ -411,28 +411,6 @@ def test_the_same_parts_in_the_other_order_give_another_result():
 
 # Before training: gradients and sizes. The stacks of the page.
 
-WORDS = torch.randint(400, (4, 25), generator=torch.Generator().manual_seed(0))
-
-
-def untrained(n_layers: int, order: str = "pre", xavier: bool = True, seed: int = 0) -> DecoderLM:
-    torch.manual_seed(seed)
-    sizes = dict(vocab_size=400, d_model=64, n_layers=n_layers, max_len=32, position="rope")
-    stack = DecoderLM(ModelConfig(**sizes, norm_position=order, tie_embeddings=not xavier))
-    if xavier:
-        nn.init.normal_(stack.stack.embedding.weight)
-        for block in stack.stack.blocks:
-            for branch in block.branches:
-                for weight in branch.sublayer.parameters():
-                    for part in weight.chunk(3) if weight.shape[0] == 3 * 64 else [weight]:
-                        nn.init.xavier_normal_(part.data)
-    return stack
-
-
-def last_gradient(stack: DecoderLM) -> float:
-    weight = stack.stack.blocks[-1].feed_forward.sublayer.down.weight
-    loss = stack.loss(WORDS[:, :-1], WORDS[:, 1:])
-    return float(torch.autograd.grad(loss, weight)[0].norm())
-
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_order_with_more_gradient_depends_on_the_first_weights(seed):
@@ -440,12 +418,12 @@ def test_the_order_with_more_gradient_depends_on_the_first_weights(seed):
 
     Catches: an initialization that changes the story.
     """
-    post = [last_gradient(untrained(n, "post", True, seed)) for n in (6, 24)]
-    pre = [last_gradient(untrained(n, "pre", True, seed)) for n in (6, 24)]
+    post = [last_gradient(untrained(n, "post", "xavier", seed)) for n in (6, 24)]
+    pre = [last_gradient(untrained(n, "pre", "xavier", seed)) for n in (6, 24)]
     assert post[1] == pytest.approx(post[0], rel=0.35)
     assert pre[0] < 0.7 * post[0] and 0.35 < pre[1] / pre[0] < 0.65
-    post = [last_gradient(untrained(n, "post", False, seed)) for n in (6, 24)]
-    pre = [last_gradient(untrained(n, "pre", False, seed)) for n in (6, 24)]
+    post = [last_gradient(untrained(n, "post", "package", seed)) for n in (6, 24)]
+    pre = [last_gradient(untrained(n, "pre", "package", seed)) for n in (6, 24)]
     assert min(pre) > 20 * max(post)
     assert max(pre) < 1.2 * min(pre) and max(post) < 1.2 * min(post)
 
@@ -455,7 +433,7 @@ def test_the_final_norm_makes_the_gradient_of_the_last_mlp_large(seed):
     """With the package's weights a pre-norm stack loses its large gradient with its final norm,
     by as much as the stream is smaller than 1. Catches: a stream that is not small.
     """
-    stack = untrained(6, xavier=False, seed=seed)
+    stack = untrained(6, weights="package", seed=seed)
     normed, size = last_gradient(stack), float(growth(stack)[-1])
     assert 0.02 < size < 0.04
     stack.stack.final_norm = nn.Identity()
@@ -478,7 +456,7 @@ def test_the_square_of_the_streams_size_grows_in_a_straight_line_under_xavier(se
     assert ((steps / steps.mean() - 1).abs() < 0.35).all()
     ratios = []
     for n in (6, 24):
-        sizes = growth(untrained(n, xavier=False, seed=seed))
+        sizes = growth(untrained(n, weights="package", seed=seed))
         assert 0.015 < float(sizes[0]) < 0.025
         ratios.append(float(sizes[-1] / sizes[0]))
     assert ratios == pytest.approx([1.4, 1.4], abs=0.1)

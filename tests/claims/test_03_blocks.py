@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 from einops import rearrange
-from helpers import loud, normal, tiny_lm
+from helpers import WORDS, last_gradient, loud, normal, tiny_lm, untrained
 from scipy.optimize import linprog
 from torch import Tensor, nn
 
@@ -21,34 +21,11 @@ from tfcourse.norms import LayerNorm
 from tfcourse.probes import record_stream
 from tfcourse.training import train
 
-WORDS = torch.randint(400, (4, 25), generator=torch.Generator().manual_seed(0))
-
 
 def part(kind, **fields) -> nn.Module:
     """A part of a block with loud weights, 64 features wide."""
     config = ModelConfig(**(dict(vocab_size=2, d_model=64, n_heads=4) | fields))
     return loud(kind(config)).requires_grad_(False)
-
-
-def untrained(n_layers: int, order: str = "pre", weights: str = "xavier", seed: int = 0):
-    """A stack with Xavier weights and inputs of size 1, or with 0.02, or with the package's own."""
-    torch.manual_seed(seed)
-    sizes = dict(vocab_size=400, d_model=64, n_layers=n_layers, max_len=32, position="rope")
-    xavier = weights == "xavier"
-    stack = DecoderLM(ModelConfig(**sizes, norm_position=order, tie_embeddings=not xavier))
-    if weights == "package":
-        return stack
-    if xavier:
-        nn.init.normal_(stack.stack.embedding.weight)
-    for block in stack.stack.blocks:
-        for branch in block.branches:
-            for weight in branch.sublayer.parameters():
-                for piece in weight.chunk(3) if weight.shape[0] == 3 * 64 else [weight]:
-                    if xavier:
-                        nn.init.xavier_normal_(piece.data)
-                    else:
-                        nn.init.normal_(piece.data, std=0.02)
-    return stack
 
 
 def in_hull(point: Tensor, corners: Tensor) -> bool:
@@ -152,12 +129,6 @@ def test_the_order_of_the_norm_changes_the_values(record):
         cosine = float(nn.functional.cosine_similarity(pair[0](x), pair[1](x), dim=-1).mean())
     assert cosine < 0.9
     record("same weights, same input: the mean cosine between the two results is below 0.9")
-
-
-def last_gradient(stack: DecoderLM) -> float:
-    weight = stack.stack.blocks[-1].feed_forward.sublayer.down.weight
-    loss = stack.loss(WORDS[:, :-1], WORDS[:, 1:])
-    return float(torch.autograd.grad(loss, weight)[0].norm())
 
 
 def mean_gradients(order: str, weights: str, depths=(6, 24)) -> list[float]:

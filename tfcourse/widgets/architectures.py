@@ -8,7 +8,7 @@ import traitlets
 
 from tfcourse.architectures import Model
 from tfcourse.figures.architectures import Part, by_column, seen_tokens, trace
-from tfcourse.widgets.base import FOLDER, STYLE, field, script, series
+from tfcourse.widgets.base import FOLDER, STYLE, field, script, series, within
 
 FOLLOW = ("query", "key", "value")
 
@@ -94,10 +94,7 @@ class ThreeArchitectures(anywidget.AnyWidget):
 
     @traitlets.validate("architecture")
     def _is_a_model(self, proposal):
-        value, last = proposal["value"], len(self.models) - 1
-        if not 0 <= value <= last:
-            raise ValueError(f"architecture={value}; give a number from 0 to {last}")
-        return value
+        return within("architecture", proposal["value"], 0, len(self.models) - 1)
 
 
 def _of(part: Part) -> str:

@@ -23,6 +23,13 @@ def field(where: str, record: Mapping, name: str):
     return record[name]
 
 
+def within(name: str, value: int, low: int, high: int) -> int:
+    """Return `value`, or say from where to where it may lie."""
+    if not low <= value <= high:
+        raise ValueError(f"{name}={value}; give a number from {low} to {high}")
+    return value
+
+
 def series(
     where: str, values: Iterable, length: int, low: float = 0.0, high: float = math.inf
 ) -> list[float]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import anywidget
 import traitlets
 
-from tfcourse.widgets.base import STYLE, field, script, series
+from tfcourse.widgets.base import STYLE, field, script, series, within
 
 ORDERS = {"pre": "pre-norm", "post": "post-norm"}
 
@@ -70,12 +70,10 @@ class FourMoves(anywidget.AnyWidget):
 
     @traitlets.validate("step", "row", "changed")
     def _is_shown(self, proposal):
-        name, value = proposal["trait"].name, proposal["value"]
+        name = proposal["trait"].name
         low = -1 if name == "changed" else 0
         high = len(self.blocks["pre"] if name == "step" else self.words) - 1
-        if not low <= value <= high:
-            raise ValueError(f"{name}={value}; give a number from {low} to {high}")
-        return value
+        return within(name, proposal["value"], low, high)
 
 
 def _record(where: str, given: Mapping, length: int) -> dict:

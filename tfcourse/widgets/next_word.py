@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tfcourse.data.batching import EmailData
 from tfcourse.data.emails import EMAILS
-from tfcourse.widgets.base import STYLE, field, script, series
+from tfcourse.widgets.base import STYLE, field, script, series, within
 
 N_GUESSES = 5
 
@@ -56,12 +56,12 @@ class NextWord(anywidget.AnyWidget):
 
     @traitlets.validate("email")
     def _is_an_email(self, proposal):
-        return _within("email", proposal["value"], 0, len(self.emails) - 1)
+        return within("email", proposal["value"], 0, len(self.emails) - 1)
 
     @traitlets.validate("word")
     def _is_a_word(self, proposal):
         longest = max(len(e["tokens"]) for e in self.emails) - 1
-        return _within("word", proposal["value"], 1, longest)
+        return within("word", proposal["value"], 1, longest)
 
 
 def guess_email(
@@ -91,12 +91,6 @@ def guess_email(
 
 def _visible(word: str) -> str:
     return word.replace("\n", "↵")
-
-
-def _within(name: str, value: int, low: int, high: int) -> int:
-    if not low <= value <= high:
-        raise ValueError(f"{name}={value}; give a number from {low} to {high}")
-    return value
 
 
 def _record(where: str, index: int, given: Mapping) -> dict:

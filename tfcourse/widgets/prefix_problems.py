@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 import anywidget
 import traitlets
 
-from tfcourse.widgets.base import STYLE, field, script, series
+from tfcourse.widgets.base import STYLE, field, script, series, within
 
 
 class PrefixProblems(anywidget.AnyWidget):
@@ -47,18 +47,12 @@ class PrefixProblems(anywidget.AnyWidget):
 
     @traitlets.validate("email")
     def _is_an_email(self, proposal):
-        return _within("email", proposal["value"], 0, len(self.emails) - 1)
+        return within("email", proposal["value"], 0, len(self.emails) - 1)
 
     @traitlets.validate("question")
     def _is_a_question(self, proposal):
         longest = max(len(e["tokens"]) for e in self.emails) - 1
-        return _within("question", proposal["value"], 1, longest)
-
-
-def _within(name: str, value: int, low: int, high: int) -> int:
-    if not low <= value <= high:
-        raise ValueError(f"{name}={value}; give a number from {low} to {high}")
-    return value
+        return within("question", proposal["value"], 1, longest)
 
 
 def _record(where: str, index: int, given: Mapping) -> dict:

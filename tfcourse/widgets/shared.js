@@ -1,4 +1,4 @@
-// Helpers of both widgets. Pictures are written as SVG text, controls are real HTML elements.
+// Helpers of all widgets. Pictures are written as SVG text, controls are real HTML elements.
 
 const escapeText = (text) =>
   String(text).replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);

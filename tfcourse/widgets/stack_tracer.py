@@ -16,7 +16,7 @@ from torch import Tensor
 
 from tfcourse.architectures import DecoderLM
 from tfcourse.probes import attention_weights, decompose, mlp_activations, record_stream
-from tfcourse.widgets.base import FOLDER, STYLE, script
+from tfcourse.widgets.base import FOLDER, STYLE, script, within
 
 N_GUESSES = 3
 """So many next words are kept for each position of each stage."""
@@ -83,12 +83,10 @@ class StackTracer(anywidget.AnyWidget):
 
     @traitlets.validate("text", "stage", "row")
     def _is_there(self, proposal):
-        name, value = proposal["trait"].name, proposal["value"]
+        name = proposal["trait"].name
         longest = max((len(text["ids"]) for text in self.texts), default=1)
-        last = {"text": len(self.texts), "stage": len(self.stages), "row": longest}[name] - 1
-        if not 0 <= value <= last:
-            raise ValueError(f"{name}={value}; give a number from 0 to {last}")
-        return value
+        count = {"text": len(self.texts), "stage": len(self.stages), "row": longest}[name]
+        return within(name, proposal["value"], 0, count - 1)
 
 
 @torch.no_grad()
