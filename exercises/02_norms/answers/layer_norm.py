@@ -1,0 +1,51 @@
+import torch
+from torch.nn import functional as F
+
+
+# right: from the equation
+def layer_norm(x, gain, shift, eps):
+    mean = x.mean(dim=-1, keepdim=True)
+    variance = (x - mean).square().mean(dim=-1, keepdim=True)
+    return gain * (x - mean) / (variance + eps).sqrt() + shift
+
+
+# right: by rsqrt and var with correction 0
+def layer_norm(x, gain, shift, eps):
+    centred = x - x.mean(-1, keepdim=True)
+    return centred * torch.rsqrt(x.var(-1, keepdim=True, correction=0) + eps) * gain + shift
+
+
+# wrong: unbiased variance
+def layer_norm(x, gain, shift, eps):
+    mean = x.mean(dim=-1, keepdim=True)
+    return gain * (x - mean) / (x.var(dim=-1, keepdim=True) + eps).sqrt() + shift
+
+
+# wrong: ε outside of the root
+def layer_norm(x, gain, shift, eps):
+    mean = x.mean(dim=-1, keepdim=True)
+    return gain * (x - mean) / (x.std(dim=-1, keepdim=True, correction=0) + eps) + shift
+
+
+# wrong: changes its input
+def layer_norm(x, gain, shift, eps):
+    x -= x.mean(dim=-1, keepdim=True)
+    return gain * x / (x.square().mean(dim=-1, keepdim=True) + eps).sqrt() + shift
+
+
+# wrong: the library's own
+def layer_norm(x, gain, shift, eps):
+    return F.layer_norm(x, x.shape[-1:], gain, shift, eps)
+
+
+# wrong: one mean for all positions
+def layer_norm(x, gain, shift, eps):
+    mean = x.mean()
+    return gain * (x - mean) / ((x - mean).square().mean() + eps).sqrt() + shift
+
+
+# wrong: E[x²] − E[x]² loses its digits far from 0
+def layer_norm(x, gain, shift, eps):
+    mean = x.mean(dim=-1, keepdim=True)
+    variance = x.square().mean(dim=-1, keepdim=True) - mean.square()
+    return gain * (x - mean) / (variance.clamp(min=0) + eps).sqrt() + shift

@@ -1,0 +1,45 @@
+"""`check`: what a learner calls in a notebook."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from typing import Any
+
+from tfcourse.grading.questions import Question, Student
+from tfcourse.grading.sets import find_question
+from tfcourse.grading.worker import Worker
+
+
+def local_student(question: Question, answer: Any) -> Student:
+    """Return a student whose code runs in this process.
+
+    Requests go through JSON as they do when it is graded, so that both see the same.
+    """
+    worker = Worker({question.name: answer}, frozenset(question.forbid))
+
+    def request(message: dict) -> dict:
+        return json.loads(json.dumps(worker.answer(json.loads(json.dumps(message)))))
+
+    return Student(request, question.name)
+
+
+def check(id: str, answer: Any) -> None:
+    """Run a question's public checks on your answer, and print what they found.
+
+    `id` is the question's name, such as `"02.layer_norm"`, and `answer` the function or class that
+    you wrote.
+
+    Raises `ValueError` for an id that no question has.
+    """
+    question = find_question(id)
+    try:
+        source = inspect.getsource(answer)
+    except (OSError, TypeError):  # written where Python kept no source
+        source = ""
+    problem = question.problem(local_student(question, answer), source, 0, question.checks)
+    n = len(question.checks)
+    if problem:
+        print(f"✗ {id}: {problem}\n  The course treats it in {question.section}.")
+    else:
+        print(f"✓ {id}: passes the {n} checks that run here. Grading runs more, on other numbers.")
