@@ -26,7 +26,7 @@ class Forbid(TorchFunctionMode):
         super().__init__()
         self.names = names
 
-    def __torch_function__(self, func, types, args=(), kwargs=None):  # noqa: ANN001
+    def __torch_function__(self, func, types, args=(), kwargs=None):
         name = getattr(func, "__name__", "")
         if name in self.names:
             raise Forbidden(f"This question asks you to write what {name} does.")
@@ -60,12 +60,8 @@ class Worker:
             return {"error": f"{type(error).__name__}: {str(error)[:300]}"}
 
     def _keep(self, value: Any) -> Kept:
-        for number, kept in enumerate(self.kept):
-            if kept is value:
-                break
-        else:
-            number = len(self.kept)
-            self.kept.append(value)
+        number = next((i for i, kept in enumerate(self.kept) if kept is value), len(self.kept))
+        self.kept[number:] = self.kept[number:] or [value]
         kind = "module" if isinstance(value, nn.Module) else type(value).__name__
         return Kept(number, kind)
 
