@@ -126,9 +126,7 @@ class Sandbox:
             )
         if self._expect(START) != b"ready\n":
             self._end()
-            said = (
-                self.process.stderr.read().decode(errors="replace").strip() if self.process else ""
-            )
+            said = self.process.communicate()[1].decode(errors="replace").strip()
             raise SandboxError(f"no sandbox starts here ({said[-200:]}); {REMEDY}")
 
     def _end(self) -> None:

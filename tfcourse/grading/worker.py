@@ -60,8 +60,9 @@ class Worker:
             return {"error": f"{type(error).__name__}: {str(error)[:300]}"}
 
     def _keep(self, value: Any) -> Kept:
-        number = next((i for i, kept in enumerate(self.kept) if kept is value), len(self.kept))
-        self.kept[number:] = self.kept[number:] or [value]
+        if not any(kept is value for kept in self.kept):
+            self.kept.append(value)
+        number = next(i for i, kept in enumerate(self.kept) if kept is value)
         kind = "module" if isinstance(value, nn.Module) else type(value).__name__
         return Kept(number, kind)
 
