@@ -13,7 +13,7 @@ TEST_ENV := .venv/.test-installed
 NODE_ENV := book/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
-.PHONY: help book test check chapters claims serve accept bench repository clean
+.PHONY: help book test check chapters claims exercises serve accept bench repository clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*##  */\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -37,6 +37,9 @@ chapters: $(BOOK_ENV)  ## run every notebook and store its outputs (FILES="chapt
 claims: $(TEST_ENV)  ## measure the claims of the sources again, and write their page
 	$(BIN)/pytest -q tests/claims --store-measurements
 	$(BIN)/python book/claims.py
+
+exercises: $(TEST_ENV)  ## write the student notebooks and the instructors' page from the masters
+	$(BIN)/python book/exercises.py
 
 serve: book  ## build the book and show it at http://localhost:8000 (PORT=...)
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html $(PORT)

@@ -17,6 +17,7 @@ from typing import Any, Literal, NoReturn, get_args, get_origin, get_type_hints
 from tfcourse import __version__
 from tfcourse.config import ModelConfig, TrainConfig
 from tfcourse.data.tasks import DATA, FROM_DATA, TASKS, make_task
+from tfcourse.grading.commands import add_commands
 from tfcourse.presets import PRESETS
 
 EXAMPLES = """\
@@ -172,6 +173,7 @@ def make_parser() -> Parser:
     names = ["vocab_size", "max_len", *allowed_fields("emails")["model"]]
     preset = PRESETS["tiny"]["model"] | dict.fromkeys(names[:2], "as in emails")
     add_flags(costs, ModelConfig, names, preset)
+    add_commands(commands)
     return parser
 
 

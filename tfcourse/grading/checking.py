@@ -1,4 +1,4 @@
-"""`check`: what a learner calls in a notebook."""
+"""Run a question's public checks where the answer is, for instant feedback."""
 
 from __future__ import annotations
 
@@ -24,14 +24,8 @@ def local_student(question: Question, answer: Any) -> Student:
     return Student(request, question.name)
 
 
-def check(id: str, answer: Any) -> None:
-    """Run a question's public checks on your answer, and print what they found.
-
-    `id` is the question's name, such as `"02.layer_norm"`, and `answer` the function or class that
-    you wrote.
-
-    Raises `ValueError` for an id that no question has.
-    """
+def print_check(id: str, answer: Any) -> None:
+    """Print what a question's public checks find; see `tfcourse.grading.check`."""
     question = find_question(id)
     try:
         source = inspect.getsource(answer)

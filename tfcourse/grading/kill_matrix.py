@@ -82,11 +82,11 @@ def set_folder(number: str, folder: Path) -> Path:
     return folder / f"{number}_{SETS[number]}"
 
 
-def kill_matrix(folder: Path, sets: Sequence[str], jobs: int = 1) -> list[Verdict]:
+def kill_matrix(folder: Path, sets: Sequence[str], jobs: int = 1, seed: int = 0) -> list[Verdict]:
     """Judge every prepared answer of these sets, in `jobs` processes."""
     ids = [question.id for number in sets for question in load_set(number)]
     with ProcessPoolExecutor(jobs) as pool:
-        found = pool.map(judge_question, ids, [folder] * len(ids))
+        found = pool.map(judge_question, ids, [folder] * len(ids), [seed] * len(ids))
         return [verdict for verdicts in found for verdict in verdicts]
 
 

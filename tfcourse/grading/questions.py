@@ -26,6 +26,14 @@ class Lost(Exception):
     """The student's process ended or did not answer; the message is the reason."""
 
 
+class LostCell(Lost):
+    """A cell that belongs to no question did it."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__("A cell that belongs to no question ends the process, or does not end.")
+        self.source = source
+
+
 @dataclass
 class Run:
     """What one call gave: its value, the inputs afterwards, and gradients where asked for."""
@@ -167,7 +175,7 @@ class Question:
         self, student: Student, source: str, seed: int, checks: Sequence[tuple[str, Check]]
     ) -> str:
         """Run checks until one fails; return what is wrong, or nothing where all pass."""
-        named = used_names(source) & set(self.forbid)
+        named = used_names(source, self.name) & set(self.forbid)
         if named:
             return f"This question asks you to write what {', '.join(sorted(named))} does."
         for title, check in checks:
@@ -187,8 +195,11 @@ def first_line(check: Check) -> str:
     return (inspect.getdoc(check) or check.__name__).splitlines()[0].rstrip(".")
 
 
-def used_names(source: str) -> set[str]:
-    """Return the names that code reads, imports or looks up as attributes."""
+def used_names(source: str, own: str = "") -> set[str]:
+    """Return the names that code reads, imports or looks up as attributes.
+
+    Reading the variable `own` does not count: it is what the code defines.
+    """
     try:
         tree = ast.parse(textwrap.dedent(source))
     except SyntaxError:
@@ -196,7 +207,7 @@ def used_names(source: str) -> set[str]:
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            names.add(node.id)
+            names |= {node.id} - {own}
         elif isinstance(node, ast.Attribute):
             names.add(node.attr)
         elif isinstance(node, ast.ImportFrom | ast.Import):

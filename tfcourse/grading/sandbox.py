@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 import tfcourse
-from tfcourse.grading.questions import Lost, Question, Student
+from tfcourse.grading.questions import Lost, LostCell, Question, Student
 
 Mode = Literal["bubblewrap", "uid", "unsafe"]
 PACKAGE = Path(tfcourse.__file__).resolve().parent
@@ -99,12 +99,18 @@ class Sandbox:
     def __init__(self, mode: Mode = "bubblewrap", number: int = 0) -> None:
         self.mode, self.number = mode, number
         self.process: subprocess.Popen | None = None
+        self.closed = False
 
     def __enter__(self) -> Sandbox:
         self._start()
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End it with everything in it, for good; whoever waits for an answer gets `Lost`."""
+        self.closed = True
         self._end()
 
     def _start(self) -> None:
@@ -147,8 +153,8 @@ class Sandbox:
         """Run a question's cells in a process of its own; give the student's answer to the checks.
 
         `own` is the question's cell, `shared` the cells before it that belong to no question.
-        Raises `Lost` where the cells do not come to an end or raise. Whatever the process does,
-        the next question gets a fresh one.
+        Raises `LostCell` where a shared cell does not come to an end, and `Lost` where its own does
+        not, or raises. Whatever the process does, the next question gets a fresh one.
         """
         ours, theirs = socket.socketpair()
         message = {
@@ -162,6 +168,11 @@ class Sandbox:
             with ours:
                 self._tell(message, theirs)
                 channel = Channel(ours, question.seconds)
+                for source in shared:
+                    try:
+                        channel.read()
+                    except Lost:
+                        raise LostCell(source) from None
                 answer = channel.read()
                 if "error" in answer:
                     raise Lost(f"The cell raised {answer['error']}")
@@ -182,6 +193,8 @@ class Sandbox:
                 if self._expect(10.0) == b"done\n":
                     break
             self._end()
+            if self.closed:
+                raise Lost("The grading was stopped.")
             self._start()
             if theirs is None:  # a new sandbox has nothing to stop
                 break

@@ -14,7 +14,7 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import torch
@@ -84,7 +84,8 @@ def _serve(message: dict, fd: int) -> NoReturn:
             os.dup2(nothing, standard)
         _limit(message["seconds"])
         lines = socket.socket(fileno=fd).makefile("rwb")
-        objects, problem = run_cells(message["cells"], message["own"])
+        done = lambda: _send(lines, {"value": None})  # noqa: E731
+        objects, problem = run_cells(message["cells"], message["own"], done)
         worker = Worker(objects, frozenset(message["forbid"]))
         _send(lines, {"error": problem} if problem else {"value": None})
         for line in lines:
@@ -112,16 +113,20 @@ def _limit(seconds: float) -> None:
         resource.setrlimit(what, (most, most))
 
 
-def run_cells(cells: Sequence[str], own: str) -> tuple[dict[str, Any], str]:
+def run_cells(
+    cells: Sequence[str], own: str, done: Callable[[], None]
+) -> tuple[dict[str, Any], str]:
     """Run the shared cells, then the question's own; return all names, and what went wrong in it.
 
-    What goes wrong in a shared cell is left to the question's cell to notice.
+    `done` is called after each shared cell. What one raises is left to the question's cell to
+    notice.
     """
     tfcourse.grading.check = lambda id, answer: None  # it is graded now; once is enough
     objects: dict[str, Any] = {"__name__": "__main__"}
     for source in cells:
         with contextlib.suppress(BaseException):
             exec(compile(without_magics(source), "<shared cell>", "exec"), objects)
+        done()
     try:
         exec(compile(without_magics(own), "<your cell>", "exec"), objects)
     except BaseException as error:

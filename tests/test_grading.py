@@ -1,0 +1,549 @@
+"""Grading: what crosses the wire, what a hostile notebook gets, what a stopped run keeps."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from tfcourse.grading import check
+from tfcourse.grading.checking import local_student
+from tfcourse.grading.grade import (
+    Entry,
+    Mark,
+    Records,
+    Result,
+    days_late,
+    grade_notebook,
+    parse_date,
+    read_roster,
+    rows,
+)
+from tfcourse.grading.questions import Draw, Question, Wrong, close, used_names
+from tfcourse.grading.sandbox import Sandbox
+from tfcourse.grading.sets import find_question, load_set
+from tfcourse.grading.submissions import read_submission
+from tfcourse.grading.wire import Kept, NotAnAnswer, Tool, decode, encode
+
+pytestmark = pytest.mark.nohook  # values of any type are handed over
+ROOT = Path(__file__).resolve().parent.parent
+SETS = ROOT / "exercises"
+
+
+# The wire.
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(None, True, 3, 2.5, "text", [1, [2.0]], (1, "a"), {"a": (1,)}, {}, []),
+        *(Kept(3, "module"), Tool("scale", (2.0,))),
+    ],
+)
+def test_a_value_comes_back_as_it_was(value):
+    """Catches: a tuple that comes back as a list, True as 1."""
+    back = decode(json.loads(json.dumps(encode(value))))
+    assert back == value and type(back) is type(value)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16, torch.int64])
+@pytest.mark.parametrize("shape", [(), (0,), (2, 3)])
+def test_a_tensor_comes_back_bit_by_bit(dtype, shape):
+    """Catches: bfloat16 sent as float32; an empty tensor that loses its shape."""
+    tensor = torch.randn(shape, generator=torch.Generator().manual_seed(0)).mul(9).to(dtype)
+    back = decode(json.loads(json.dumps(encode(tensor))))
+    assert back.dtype == dtype and back.shape == tensor.shape and torch.equal(back, tensor)
+
+
+def test_an_input_that_lies_apart_in_memory_arrives_so():
+    """Catches: .view in an answer that works on contiguous inputs alone goes unnoticed."""
+    tensor = torch.arange(12.0).reshape(3, 4)[:, ::2]
+    back = decode(encode(tensor))
+    assert torch.equal(back, tensor) and not back.is_contiguous()
+
+
+class Pretender(torch.Tensor):
+    """Says that it equals everything."""
+
+
+class Reduced:
+    """Would run code where it is unpickled."""
+
+    def __reduce__(self):
+        return os.abort, ()
+
+
+@pytest.mark.parametrize("value", [torch.zeros(2).as_subclass(Pretender), Reduced(), nn.Linear])
+def test_other_objects_do_not_cross(value):
+    """Catches: isinstance in place of the exact type; an answer that is pickled."""
+    with pytest.raises(NotAnAnswer):
+        encode(value)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        {"tensor": "AAAA", "dtype": "float32", "shape": [9]},
+        {"tensor": "AAAA", "dtype": "object", "shape": [1]},
+        {"tensor": "", "dtype": "float32", "shape": [-1]},
+        {"tensor": "", "dtype": "float32", "shape": "x"},
+        {"what": 1},
+        {},
+        [1],
+    ],
+)
+def test_a_forged_answer_is_refused(code):
+    """Catches: a shape that reads beyond its bytes; a type looked up by name."""
+    with pytest.raises(ValueError):
+        decode(code)
+
+
+# Checks.
+
+
+def question_of(*checks, **fields) -> Question:
+    question = Question("02.twice", "twice", "Twice", 1, 1, 1, "02_norms.html", **fields)
+    for one in checks:
+        question.check(one)
+    return question
+
+
+def doubles(student, draw):
+    """Doubles what it gets."""
+    x = draw.normal(3)
+    if not close(student(x), 2 * x):
+        raise Wrong("It does not double.")
+
+
+def in_place(x):
+    x *= 2
+    return x
+
+
+def text(x):
+    return "2x"
+
+
+def nothing(x):
+    raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (lambda x: 2 * x, ""),
+        (lambda x: 3 * x, "It does not double."),
+        (in_place, "in place"),
+        (text, "something else than the question asks for"),
+        (nothing, "NotImplementedError"),
+        (lambda x: (2 * x).as_subclass(Pretender), "something else"),
+    ],
+)
+def test_an_answer_is_judged_by_what_it_returns(answer, says):
+    """Catches: an exception of the answer that ends the grading; an input changed unseen."""
+    question = question_of(doubles)
+    found = question.problem(local_student(question, answer), "", 0, question.checks)
+    assert (says in found) if says else found == ""
+
+
+def test_what_has_to_be_written_cannot_be_called_under_another_name():
+    """Catches: a ban that looks at the source alone."""
+    ban = torch.nn.functional.layer_norm
+
+    def one(student, draw):
+        """Normalizes."""
+        student(draw.normal(2, 4))
+
+    question = question_of(one, forbid=("layer_norm",))
+    student = local_student(question, lambda x: ban(x, (4,)))
+    assert "layer_norm" in question.problem(student, "", 0, question.checks)
+    source = "from torch.nn.functional import layer_norm as ln\ndef twice(x): return ln(x, (4,))"
+    assert "layer_norm" in question.problem(student, source, 0, [])
+    assert used_names("def f(x): return f(x).g", "f") == {"x", "g"}
+
+
+def test_the_same_seed_draws_the_same_numbers():
+    """Catches: a draw from the process's own generator."""
+    assert torch.equal(Draw(1, "a").normal(4), Draw(1, "a").normal(4))
+    assert not torch.equal(Draw(1, "a").normal(4), Draw(1, "b").normal(4))
+
+
+def test_check_says_what_it_found(capsys):
+    """Catches: a pass that promises more than the checks that ran."""
+    check("02.layer_norm", lambda x, gain, shift, eps: x)
+    assert capsys.readouterr().out.startswith("✗ 02.layer_norm: ")
+    check("02.layer_norm", reference)
+    assert "checks that run here" in capsys.readouterr().out
+    with pytest.raises(ValueError, match=r"no question '02\.layernorm'; choose one of 02\."):
+        check("02.layernorm", reference)
+    with pytest.raises(ValueError, match="no exercise set '9'"):
+        check("9", reference)
+
+
+def reference(x, gain, shift, eps):
+    centred = x - x.mean(-1, keepdim=True)
+    return gain * centred / (centred.square().mean(-1, keepdim=True) + eps).sqrt() + shift
+
+
+# In the sandbox.
+
+GOOD = """\
+# Question 02.layer_norm
+def layer_norm(x, gain, shift, eps):
+    centred = x - x.mean(-1, keepdim=True)
+    return gain * centred / (centred.square().mean(-1, keepdim=True) + eps).sqrt() + shift
+check("02.layer_norm", layer_norm)
+"""
+OTHER = "02.rms"
+RMS = """\
+# Question 02.rms
+def rms(x):
+    return x.square().mean(dim=-1).sqrt()
+"""
+IMPORTS = "import torch\nfrom tfcourse.grading import check\n%matplotlib inline\n!pip --version\n"
+
+
+def notebook(*sources: str) -> str:
+    cells = [
+        {
+            "cell_type": "code",
+            "id": f"c{i}",
+            "metadata": {},
+            "source": source,
+            "outputs": [],
+            "execution_count": None,
+        }
+        for i, source in enumerate(sources)
+    ]
+    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+
+
+def function(body: str) -> str:
+    lines = "\n".join(f"    {line}" for line in body.splitlines())
+    return f"# Question 02.layer_norm\ndef layer_norm(x, gain, shift, eps):\n{lines}\n"
+
+
+HOSTILE = {
+    "syntax error": (GOOD.replace("return", "retrun gain"), "SyntaxError, line 4"),
+    "raises in its cell": ("# Question 02.layer_norm\n1 / 0", "ZeroDivisionError"),
+    "renamed": (GOOD.replace("layer_norm(x", "norm(x"), "name 'layer_norm' is not defined"),
+    "nothing written": (function("raise NotImplementedError('write it')"), "NotImplementedError"),
+    "endless function": (function("while True: pass"), "no answer within"),
+    "endless cell": ("# Question 02.layer_norm\nwhile True: pass", "no answer within"),
+    "sleeps and ignores signals": (
+        function(
+            "import signal, time\nfor s in range(1, 32):\n    try: signal.signal(s, "
+            "signal.SIG_IGN)\n    except OSError: pass\nwhile True: time.sleep(1)"
+        ),
+        "no answer within",
+    ),
+    "os._exit": (function("import os; os._exit(0)"), "ended before it answered"),
+    "sys.exit": ("# Question 02.layer_norm\nimport sys; sys.exit(0)", "SystemExit"),
+    "segfault": (function("import ctypes; ctypes.string_at(0)"), "ended before it answered"),
+    "kills its parent": (
+        function("import os; os.kill(os.getppid(), 9); os.kill(os.getpid(), 9)"),
+        "ended before it answered",
+    ),
+    "memory without end": (
+        function("held = []\nwhile True: held.append(torch.ones(2**25))"),
+        "Error",
+    ),
+    "output without end": (function("while True: print('x' * 10**6)"), "no answer within"),
+    "a huge answer": (function("return torch.zeros(2**26)"), "64 MiB"),
+    "fork bomb": ("# Question 02.layer_norm\nimport os\nwhile True: os.fork()", ""),
+    "printed scores": (function("print('score: 100/100')\nreturn x"), "not the right ones"),
+    "patched torch": (
+        "# Question 02.layer_norm\ntorch.allclose = torch.equal = lambda *a, **k: True\n"
+        + function("return x").partition("\n")[2],
+        "not the right ones",
+    ),
+    "patched checks": (
+        "# Question 02.layer_norm\nimport tfcourse.grading.questions as q\n"
+        "q.Question.problem = lambda *a: ''\nq.close = lambda *a: True\n"
+        + function("return x").partition("\n")[2],
+        "not the right ones",
+    ),
+    "patched results": (
+        "# Question 02.layer_norm\nimport tfcourse.grading.worker as w\n"
+        "w.Worker.answer = lambda self, request: {'value': None, 'inputs': {'list': []}}\n"
+        + function("return x").partition("\n")[2],
+        "something else",
+    ),
+    "a forged line": (
+        function(
+            "import os\nfor fd in range(3, 64):\n    try: os.write(fd, b'{\"value\": true}\\n')\n"
+            "    except OSError: pass\nreturn x"
+        ),
+        "something else",
+    ),
+    "like a tensor": (
+        "# Question 02.layer_norm\nclass T(torch.Tensor):\n"
+        "    def __eq__(self, other): return True\n"
+        + function("return x.as_subclass(T)").partition("\n")[2],
+        "it has to be a torch.Tensor",
+    ),
+    "a pickle": (
+        "# Question 02.layer_norm\nimport os\nclass P:\n"
+        "    def __reduce__(self): return os.abort, ()\n"
+        + function("return P()").partition("\n")[2],
+        "it has to be a torch.Tensor",
+    ),
+    "NaN": (function("return x * float('nan')"), "NaN"),
+    "the network": (
+        function("import socket\nsocket.create_connection(('127.0.0.1', 1), 2)"),
+        "OSError|refused|unreachable|Error",
+    ),
+    "hidden files": (
+        function(f"open({str(SETS / '02_norms' / 'oracle.py')!r}).read()"),
+        "FileNotFoundError",
+    ),
+    "writes to the package": (
+        function("import tfcourse\nopen(tfcourse.__file__, 'w').write('')"),
+        "OSError|PermissionError",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def quick():
+    """The two questions, with less time than a student has."""
+    asked = {q.id: q for q in load_set("02")}
+    before = {id: q.seconds for id, q in asked.items()}
+    for q in asked.values():
+        q.seconds = 4.0
+    yield [asked["02.layer_norm"], asked[OTHER]]
+    for id, q in asked.items():
+        q.seconds = before[id]
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("sandbox")
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_answer_gets_nothing_and_the_next_question_its_marks(name, quick, tmp_path):
+    """Catches: one process for several questions; anything decided where the student's code runs."""
+    source, says = HOSTILE[name]
+    path = tmp_path / "it.ipynb"
+    path.write_text(notebook(IMPORTS, source, RMS))
+    with Sandbox() as sandbox:
+        result = grade_notebook(path, quick, sandbox, SETS, seed=1)
+    bad, good = result.marks["02.layer_norm"], result.marks[OTHER]
+    assert bad.score == 0 and any(part in bad.reason for part in says.split("|")), bad
+    assert "\n" not in bad.reason
+    assert good == Mark(good.of, good.of, good.seconds)
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("sandbox")
+@pytest.mark.parametrize("cell", ["import os; os._exit(1)", "while True: pass", "1 / 0"])
+def test_a_cell_of_no_question_costs_no_marks(cell, quick, tmp_path):
+    """Catches: a batch that an unmarked cell ends; cells after it that are left out too."""
+    path = tmp_path / "it.ipynb"
+    path.write_text(notebook(cell, IMPORTS, GOOD, RMS))
+    with Sandbox() as sandbox:
+        result = grade_notebook(path, quick, sandbox, SETS, seed=1)
+    assert [mark.score for mark in result.marks.values()] == [q.points for q in quick]
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("sandbox")
+def test_the_sandbox_shows_nothing_of_the_host(quick, tmp_path):
+    """Catches: the repository, the home folder or the environment in sight; a privilege kept."""
+    secret = tmp_path / "secret"
+    secret.write_text("x")
+    look = (
+        "# Question 02.layer_norm\nimport os\n"
+        f"seen = [p for p in ({str(secret)!r}, {str(SETS)!r}, '/etc/passwd', '/root/.ssh', "
+        "'/proc/1/environ') if os.access(p, os.R_OK)]\n"
+        "with open('/proc/self/status') as file:\n"
+        "    caps = [l.split()[1] for l in file if l.startswith('CapEff')]\n"
+        "raise ValueError(f'{seen} {sorted(os.environ)} {caps}')"
+    )
+    path = tmp_path / "it.ipynb"
+    path.write_text(notebook(look))
+    with Sandbox() as sandbox:
+        reason = (
+            grade_notebook(path, quick[:1], sandbox, SETS, seed=1).marks["02.layer_norm"].reason
+        )
+    names = "HOME LANG LC_CTYPE MPLBACKEND OMP_NUM_THREADS PATH PWD PYTHON"
+    seen, _, rest = reason.partition("ValueError: ")[2].partition("] ")
+    assert seen == "[", reason
+    environment = rest.partition("] ")[0].strip("['").split("', '")
+    assert all(name.startswith(tuple(names.split())) for name in environment), environment
+    assert "'0000000000000000'" in rest
+
+
+# Batches.
+
+
+def write_batch(folder: Path, n: int) -> list[Path]:
+    """Write n notebooks: right, partly right, wrong, broken."""
+    folder.mkdir()
+    kinds = [
+        notebook(IMPORTS, GOOD, RMS),
+        notebook(IMPORTS, GOOD),
+        notebook(IMPORTS, function("return x"), RMS),
+        notebook(IMPORTS, "# Question 02.layer_norm\ndef layer_norm(*a): return 1", GOOD),
+        "no notebook",
+    ]
+    for i in range(n):
+        (folder / f"s{i:03}.ipynb").write_text(kinds[i % len(kinds)])
+    return sorted(folder.iterdir())
+
+
+def tfcourse(*arguments: object, **options) -> subprocess.Popen:
+    command = [sys.executable, "-m", "tfcourse.cli", *map(str, arguments)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        cwd=ROOT, **options,
+    )  # fmt: skip
+
+
+def marks(path: Path) -> list[list[str]]:
+    """The CSV without its times."""
+    with path.open(newline="") as file:
+        table = list(csv.reader(file))
+    keep = [i for i, name in enumerate(table[0]) if "seconds" not in name]
+    return [[row[i] for i in keep] for row in table]
+
+
+def interrupt_and_resume(tmp_path: Path, n: int) -> None:
+    submissions = tmp_path / "in"
+    write_batch(submissions, n)
+    whole, parts = tmp_path / "whole.csv", tmp_path / "parts.csv"
+    arguments = ["grade", submissions, "--jobs", 2, "--seed", 7]
+    process = tfcourse(*arguments, "--out", whole)
+    assert process.wait() == 0, process.stderr.read()
+    process = tfcourse(*arguments, "--out", parts)
+    kept = parts.with_suffix(".jsonl")
+    while not kept.exists() or kept.read_text().count("\n") < 4:
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 130 and "go on with --resume" in said, said
+    done = kept.read_text().count("\n") - 1
+    assert 3 <= done < n and len(marks(parts)) == done + 1
+    process = tfcourse("grade", submissions, "--out", parts, "--resume", "--jobs", 2)
+    assert process.wait() == 0, process.stderr.read()
+    assert marks(parts) == marks(whole)
+    assert len(marks(parts)) == n + 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.xdist_group("sandbox")
+def test_a_batch_that_is_stopped_goes_on_and_gives_the_same_marks(tmp_path):
+    """Catches: finished work lost; a seed drawn anew; a half-written result counted."""
+    interrupt_and_resume(tmp_path, 20)
+
+
+@pytest.mark.accept
+@pytest.mark.timeout(1800)
+def test_a_hundred_submissions_are_stopped_and_go_on(tmp_path):
+    """The same for a course. Catches: what adds up over many sandboxes."""
+    interrupt_and_resume(tmp_path, 100)
+
+
+def test_one_question_is_graded_again_alone(tmp_path):
+    """Catches: --only that forgets the other marks."""
+    submissions = tmp_path / "in"
+    write_batch(submissions, 1)
+    out = tmp_path / "grades.csv"
+    assert tfcourse("grade", submissions, "--out", out, "--seed", 3).wait() == 0
+    before = marks(out)
+    path = submissions / "s000.ipynb"
+    path.write_text(notebook(IMPORTS, function("return x"), "# Question 02.rms\ndef rms(x): 0"))
+    assert tfcourse("grade", submissions, "--out", out, "--only", OTHER).wait() == 0
+    header, after = marks(out)
+    assert after[header.index(OTHER)] == "0"
+    first = header.index("02.layer_norm")
+    assert after[first] == before[1][first] == str(find_question("02.layer_norm").points)
+
+
+def test_a_roster_names_who_is_missing_and_lateness_costs(tmp_path):
+    """Catches: a student without a notebook who is left out; a day begun that is not counted."""
+    path = tmp_path / "roster.csv"
+    path.write_text("file,student,submitted\na.ipynb,Ada,2027-01-02T10:00\nb.ipynb,Ben,\n")
+    roster = read_roster(path)
+    assert roster[0] == Entry("a.ipynb", "Ada", "2027-01-02T10:00")
+    records = Records(tmp_path / "r.jsonl")
+    asked = [find_question("02.layer_norm")]
+    points = asked[0].points
+    result = Result("a.ipynb", "0", "2027-01-01T00:00", {asked[0].id: Mark(points, points, 0.1)})
+    stranger = Result("=c.ipynb", "0", "2027-01-01T00:00", {})
+    records.results = {"a.ipynb": result, "=c.ipynb": stranger}
+    due = parse_date("2027-01-01T09:00", "due")
+    table = {row["student"]: row for row in rows(records, asked, roster, due, late=10)}
+    assert table["Ada"]["days late"] == 2 and table["Ada"]["score"] == round(0.8 * points, 2)
+    assert table["Ben"]["note"] == "nothing was handed in" and table["Ben"]["score"] == 0
+    assert table["=c"]["note"] == "not in the roster"
+    assert days_late("2027-01-01T09:00", due) == 0 and days_late("2027-01-01T09:01", due) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("name\nx\n", "no column file and student"),
+        ("file,student\na,x\na,y\n", "has file 'a' twice"),
+        ("file,student\na,x\nb,x\n", "has student 'x' twice"),
+        ("file,student,submitted\na,x,yesterday\n", "submitted of x is 'yesterday'; give a date"),
+    ],
+)
+def test_a_bad_roster_is_named(tmp_path, content, says):
+    """Catches: two notebooks of one student, of which one silently counts."""
+    path = tmp_path / "roster.csv"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=says):
+        read_roster(path)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"cells": 3}', '{"cells": [{"cell_type": "code"}]}', "[" * 99_999]
+)
+def test_what_is_no_notebook_is_named(tmp_path, content):
+    """Catches: a KeyError, or a recursion, that ends the batch."""
+    path = tmp_path / "it.ipynb"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=r"it\.ipynb is no Jupyter notebook"):
+        read_submission(path)
+
+
+def test_shared_cells_are_those_before_and_the_last_of_several_counts(tmp_path):
+    """Catches: cells behind a question that change it; the first of two answers taken."""
+    path = tmp_path / "it.ipynb"
+    path.write_text(notebook("a", "# question 02.RMS\none", "b", "#Question 02.rms  \ntwo", "c"))
+    submission = read_submission(path)
+    assert submission.own["02.rms"].endswith("two")
+    assert submission.shared["02.rms"] == ["a", "b"] and "last counts" in submission.notes["02.rms"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["{tmp}/none"], "has no notebook"),
+        (["{tmp}/in", "--set", "99"], "no exercise set '99'"),
+        (["{tmp}/in", "--jobs", "0"], "--jobs 0; give at least 1"),
+        (["{tmp}/in", "--due", "soon"], "--due is 'soon'; give a date"),
+        (["{tmp}/in", "--resume"], "No such file"),
+        (["{tmp}/in", "--oracle", "{tmp}"], "oracle.py is missing"),
+    ],
+)
+def test_a_wrong_request_is_one_line(tmp_path, arguments, says):
+    """Catches: a traceback; a CSV half written."""
+    write_batch(tmp_path / "in", 1)
+    out = tmp_path / "grades.csv"
+    process = tfcourse("grade", *[a.format(tmp=tmp_path) for a in arguments], "--out", out)
+    said = process.communicate()[1]
+    lines = [line for line in said.splitlines() if "notebook/s" not in line]
+    assert process.returncode in (1, 2) and says in lines[-1] and "Traceback" not in said, said
+    assert not out.exists()
