@@ -329,7 +329,7 @@ def quick():
 @pytest.mark.xdist_group("sandbox")
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_answer_gets_nothing_and_the_next_question_its_marks(name, quick, tmp_path):
-    """Catches: one process for several questions; anything decided where the student's code runs."""
+    """Catches: one process for several questions; a mark decided where the student's code runs."""
     source, says = HOSTILE[name]
     path = tmp_path / "it.ipynb"
     path.write_text(notebook(IMPORTS, source, RMS))
