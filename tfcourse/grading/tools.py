@@ -11,6 +11,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from tfcourse.norms import LayerNorm
+
 
 def linear(weight: Tensor, bias: Tensor | None = None) -> nn.Linear:
     """Make a linear layer of known weights, [d_out d_in] and [d_out]."""
@@ -30,3 +32,28 @@ def scale(factor: float) -> Callable[[Tensor], Tensor]:
 def tanh_of(weight: Tensor) -> Callable[[Tensor], Tensor]:
     """Make the function x ↦ tanh(x Wᵀ), with W of shape [d d]."""
     return lambda x: torch.tanh(x @ weight.mT)
+
+
+def constant(value: Tensor) -> Callable[[Tensor], Tensor]:
+    """Make a function that returns `value`, whatever it reads."""
+    return lambda x: value
+
+
+def used(weight: Tensor, bias: Tensor | None = None) -> nn.Linear:
+    """Make a linear layer in which an earlier backward pass has left gradients of 1."""
+    layer = linear(weight, bias)
+    for parameter in layer.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    return layer
+
+
+def mlp(up: Tensor, down: Tensor) -> nn.Sequential:
+    """Make down(tanh(up(x))) of known weights, [d_ff d] and [d d_ff]."""
+    return nn.Sequential(linear(up), nn.Tanh(), linear(down))
+
+
+def layer_norm(gain: Tensor, shift: Tensor, eps: float) -> LayerNorm:
+    """Make a LayerNorm of known gain and shift, [d] each."""
+    norm = LayerNorm(len(gain), eps).to(gain.dtype)
+    norm.load_state_dict({"weight": gain, "bias": shift})
+    return norm

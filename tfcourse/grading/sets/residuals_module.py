@@ -1,0 +1,123 @@
+"""What the last exercise of chapter 01, a whole branch as a module, is compared with."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from tfcourse.config import ModelConfig
+from tfcourse.grading.questions import Student, close, compare, require
+from tfcourse.grading.sets.residuals_compared import like, make
+from tfcourse.grading.wire import Kept, Tool
+from tfcourse.residuals import ResidualBranch
+
+Position = Literal["pre", "post"]
+
+
+def branch_of(student: Student, *args: Any) -> Kept:
+    """Make an object of the student's class."""
+    module = student(*args)
+    made = isinstance(module, Kept) and module.kind == "module"
+    require(made, "Branch(norm, sublayer, norm_position, dropout) has to make an nn.Module.")
+    return module
+
+
+def check_module(
+    student: Student, x: Tensor, norm: Tool, sublayer: Tool, position: Position, weights: Tensor
+) -> None:
+    """Compare results, weights and gradients with those of the package's branch."""
+    n, f = make(norm), make(sublayer)
+    config = ModelConfig(vocab_size=2, d_model=x.shape[-1], n_heads=1, norm_position=position)
+    package = ResidualBranch(config, n, f).requires_grad_(True)
+    with torch.no_grad():
+        right = package(x)
+        mistakes = {
+            "It looks like a pre-norm branch. Here norm_position is “post”.": x + f(n(x)),
+            "It looks like a post-norm branch. Here norm_position is “pre”.": n(x + f(x)),
+            "The norm looks left out.": x + f(x),
+            "The stream looks normed, too, on its way around the sublayer.": n(x) + f(n(x)),
+            "The stream alone looks normed. The sublayer's side is not.": n(x) + f(x),
+            "The norm looks applied to the update alone, after the sublayer.": x + n(f(x)),
+            "The norm looks applied twice, before the sublayer and after the sum.": (
+                n(x + f(n(x)))
+            ),
+            "The stream is missing. It looks like the update alone.": f(n(x)),
+            "The stream is missing: nothing looks added to the update.": n(f(x)),
+        }
+    module = branch_of(student, norm, sublayer, position, 0.0)
+    names = names_of_weights(student.state(module), package)
+    y = like(student.run(module, x, training=False).value, x)
+    compare(y, right, mistakes, f"With “{position}” the numbers are not the right ones.")
+    run = student.run(module, x, backward=weights, training=False)
+    check_gradients(run.gradients, names, package, x, weights)
+    module = branch_of(student, norm, sublayer, position, 0.5)
+    y = like(student.run(module, x, training=False).value, x)
+    says = "In evaluation the numbers are right with dropout=0, but not with dropout=0.5."
+    compare(y, right, says=says)
+
+
+def names_of_weights(state: dict[str, Tensor], package: ResidualBranch) -> dict[str, list[str]]:
+    """Return the student's names of each weight of the norm and the sublayer, and no others."""
+    weights = dict(package.named_parameters())
+    names = {k: [name for name, v in state.items() if v.equal(w)] for k, w in weights.items()}
+    lost = next((k.partition(".")[0] for k in weights if not names[k]), "")
+    require(not lost, f"The weights of the {lost} are not among the module's parameters.")
+    extra = sorted(set(state) - {name for found in names.values() for name in found})
+    require(not extra, f"It has weights that are neither the norm's nor the sublayer's: {extra}.")
+    return names
+
+
+def check_gradients(
+    found: dict[str, Tensor | None],
+    names: dict[str, list[str]],
+    package: ResidualBranch,
+    x: Tensor,
+    weights: Tensor,
+) -> None:
+    """Compare the gradients of the input and of each weight."""
+    x = x.clone().requires_grad_(True)
+    leaves = dict(package.named_parameters())
+    expected = torch.autograd.grad((package(x) * weights).sum(), [x, *leaves.values()])
+    for name, gradient in zip(("input", *leaves), expected, strict=True):
+        own = ["input 0"] if name == "input" else names[name]
+        given = [g for g in map(found.get, own) if g is not None]
+        require(bool(given), f"No gradient reaches the {name}.")
+        says = f"The gradient that reaches the {name} is not the right one. Is a way cut off?"
+        compare(given[0], gradient, says=says, tolerance=1e-3)
+
+
+def check_dropout(
+    student: Student, x: Tensor, sublayer: Tool, position: Position, p: float
+) -> None:
+    """Look at what dropout does in training, behind a norm that does nothing."""
+    identity = Tool("linear", (torch.eye(x.shape[-1]),))
+    module = branch_of(student, identity, sublayer, position, p)
+    y = like(student.run(module, x, training=True).value, x)
+    with torch.no_grad():
+        added, update = y - x, make(sublayer)(x)
+    large = update.abs() > 0.1  # in smaller numbers one cannot tell
+    dropped = large & (added.abs() < 0.01)
+    stays = large & ~dropped
+
+    def enlarged(factor: float) -> bool:
+        """Whether all that stays of the update is this many times as large."""
+        return close(added[stays], factor * update[stays], tolerance=0.005)
+
+    require(not close(added, update), "In training nothing is dropped.")
+    lost = float((y == 0).float().mean())
+    require(lost < p / 4, "Features of the stream itself are 0. Only the update may be dropped.")
+    require(not enlarged(1), "What is left of the update is not enlarged: evaluation adds more.")
+    require(not enlarged(1 / p), f"dropout={p} looks taken for the share that is kept.")
+    says = "In training a number of the update is dropped or enlarged; here other numbers appear."
+    require(enlarged(1 / (1 - p)), says)
+    share = int(dropped.sum()) / int(large.sum())
+    require(abs(share - p) < 0.08, f"With dropout={p} a share of {share:.2f} is dropped.")
+    for axis, says in (
+        (2, "A position's update is dropped whole or not at all."),
+        (1, "The same features are dropped at all positions of a row. Each draws its own."),
+        (0, "The same numbers are dropped in all rows. Each draws its own."),
+    ):
+        mixed = dropped.any(dim=axis) & stays.any(dim=axis)
+        require(float(mixed.float().mean()) > 0.5, says)
