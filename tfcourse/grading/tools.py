@@ -30,3 +30,17 @@ def scale(factor: float) -> Callable[[Tensor], Tensor]:
 def tanh_of(weight: Tensor) -> Callable[[Tensor], Tensor]:
     """Make the function x ↦ tanh(x Wᵀ), with W of shape [d d]."""
     return lambda x: torch.tanh(x @ weight.mT)
+
+
+def mix_positions(weight: Tensor) -> Callable[[Tensor], Tensor]:
+    """Make the function x ↦ W x of each text: position i reads position j where W[i, j] is not 0.
+
+    W is [L L]. It is causal where W is lower triangular.
+    """
+    return lambda x: weight @ x
+
+
+def batch_norm(d: int, training: bool) -> Callable[[Tensor], Tensor]:
+    """Make a new BatchNorm over all positions of all texts, [B L d] → [B L d], in one mode."""
+    norm = nn.BatchNorm1d(d).train(training)
+    return lambda x: norm(x.flatten(0, 1)).view_as(x)
