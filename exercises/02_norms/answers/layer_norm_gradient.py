@@ -105,3 +105,25 @@ def layer_norm_gradient(x, g, eps):
     normed = (x - x.mean(dim=-1, keepdim=True)) / root
     along = (g * normed).mean(dim=-1, keepdim=True)
     return (g - g.mean(dim=-1, keepdim=True) - normed * along) / root
+
+
+# wrong: by torch.func
+def layer_norm_gradient(x, g, eps):
+    from torch.func import grad
+
+    def weighted(x):
+        centred = x - x.mean(-1, keepdim=True)
+        return (g * centred / (centred.square().mean(-1, keepdim=True) + eps).sqrt()).sum()
+
+    return grad(weighted)(x)
+
+
+# wrong: by forward differentiation, which a symmetric Jacobian allows
+def layer_norm_gradient(x, g, eps):
+    import torch.func as library
+
+    def norm(x):
+        centred = x - x.mean(-1, keepdim=True)
+        return centred / (centred.square().mean(-1, keepdim=True) + eps).sqrt()
+
+    return getattr(library, "j" + "vp")(norm, (x,), (g,))[1]

@@ -66,7 +66,7 @@ class RMSNorm(nn.Module):
         return (self.weight * x / size).to(x.dtype)
 
 
-# wrong: squares clamped to the range
+# wrong: scaled by its largest number, whatever ε is
 class RMSNorm(nn.Module):
     def __init__(self, d_model, eps):
         super().__init__()
@@ -143,7 +143,7 @@ class RMSNorm(nn.Module):
         return (self.weight * wide / size).to(x.dtype)
 
 
-# wrong: ε added in float16
+# wrong: the mean square rounded back too early
 class RMSNorm(nn.Module):
     def __init__(self, d_model, eps):
         super().__init__()
@@ -151,9 +151,5 @@ class RMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(d_model))
 
     def forward(self, x):
-        mean_square = x.float().square().mean(dim=-1, keepdim=True)
-        if x.dtype == torch.float16:
-            mean_square = mean_square.clamp(max=6e4) + torch.tensor(self.eps).half().float()
-        else:
-            mean_square = mean_square + self.eps
-        return (self.weight * x.float() * torch.rsqrt(mean_square)).to(x.dtype)
+        mean_square = x.float().square().mean(dim=-1, keepdim=True).to(x.dtype)
+        return (self.weight * x / (mean_square + self.eps).sqrt()).to(x.dtype)

@@ -10,6 +10,7 @@ from torch import Tensor
 from tfcourse.grading.questions import Draw, Question, Student, compare, require, tensor
 
 CHAPTER = "02_norms.html"
+NUMBERS = "The numbers are not the right ones."
 NORMS = ("native_layer_norm", "batch_norm", "group_norm", "instance_norm")
 """PyTorch's functions that could do a norm's work under another name."""
 
@@ -81,13 +82,11 @@ layer_norm = Question(
     section=f"{CHAPTER}#layernorm-by-hand",
     forbid=("layer_norm", "LayerNorm", *NORMS),
 )
-FIXED = "ε looks fixed. The caller chooses it."
+IGNORED = (
+    "The ε that is given looks ignored: a large one does not change the result as it should. Where "
+    "does it belong?"
+)
 PLUS_ONE = "γ looks read as γ − 1: the vector is multiplied by 1 + γ."
-
-
-def reference_layer_norm(x: Tensor, gain: Tensor, shift: Tensor, eps: float) -> Tensor:
-    """Compute LayerNorm in float64."""
-    return gain * norm_over(x, eps) + shift
 
 
 def mistakes_of_layer_norm(x: Tensor, gain: Tensor, shift: Tensor, eps: float) -> dict[str, Tensor]:
@@ -121,18 +120,23 @@ def mistakes_of_layer_norm(x: Tensor, gain: Tensor, shift: Tensor, eps: float) -
         "One mean and one variance look taken for all positions. No position may see another.": gain
         * norm_over(x, eps, everywhere)
         + shift,
-        FIXED: gain * norm_over(x, 1e-5) + shift,
-        "ε looks left out.": gain * norm_over(x, 0.0) + shift,
+        IGNORED: gain * norm_over(x, 1e-5) + shift,
     }
 
 
 def check_layer_norm(
-    student: Student, x: Tensor, gain: Tensor, shift: Tensor, eps: float, tolerance: float = 1e-4
+    student: Student,
+    x: Tensor,
+    gain: Tensor,
+    shift: Tensor,
+    eps: float,
+    tolerance: float = 1e-4,
+    says: str = NUMBERS,
 ) -> None:
     """Compare with LayerNorm in float64."""
     y = tensor(student(x, gain, shift, eps), x.shape)
-    right = reference_layer_norm(x, gain, shift, eps)
-    compare(y, right, mistakes_of_layer_norm(x, gain, shift, eps), tolerance=tolerance)
+    right = gain * norm_over(x, eps) + shift
+    compare(y, right, mistakes_of_layer_norm(x, gain, shift, eps), says, tolerance)
 
 
 @layer_norm.check
@@ -194,8 +198,7 @@ def mistakes_of_rms_norm(x: Tensor, gain: Tensor, eps: float) -> dict[str, Tenso
         "features.": gain * norm_over(x, eps, (0,), centre=False),
         "One size looks taken for all positions. No position may see another.": gain
         * norm_over(x, eps, tuple(range(x.ndim)), centre=False),
-        FIXED: gain * norm_over(x, 1e-5, centre=False),
-        "ε looks left out.": gain * norm_over(x, 0.0, centre=False),
+        IGNORED: gain * norm_over(x, 1e-5, centre=False),
     }
 
 
@@ -239,7 +242,10 @@ largest_eps = Question(
 )
 
 
-def check_largest_eps(student: Student, x: Tensor, share: float) -> None:
+BOUND = "With this ε one vector comes out smaller than allowed, or a larger ε would do."
+
+
+def check_largest_eps(student: Student, x: Tensor, share: float, says: str = BOUND) -> None:
     """Compare with the exact bound, whatever its order of magnitude."""
     x64 = x.double()
     variance = x64.var(dim=-1, correction=0)
@@ -273,7 +279,7 @@ def check_largest_eps(student: Student, x: Tensor, share: float) -> None:
         value,
         torch.ones(()).double(),
         {message: wrong / (least * rest) for message, wrong in mistakes.items()},
-        says="With this ε one vector comes out smaller than allowed, or a larger ε would do.",
+        says,
         tolerance=1e-3,
     )
 

@@ -11,6 +11,7 @@ from tfcourse.grading.questions import Draw, Question, Student, compare, require
 from tfcourse.grading.sets.norm_functions import (
     CHAPTER,
     NORMS,
+    NUMBERS,
     mistakes_of_layer_norm,
     mistakes_of_rms_norm,
     norm_over,
@@ -60,6 +61,7 @@ def check_module(
     detached: Tensor | None = None,
     training: bool = True,
     tolerance: float = 1e-4,
+    says: str = NUMBERS,
 ) -> None:
     """Compare results, trainable parameters and gradients with `ours`, which has the same weights.
 
@@ -71,7 +73,7 @@ def check_module(
     weights = draw.normal(*x.shape)
     run = student.run(module, x, backward=weights, training=training)
     y = tensor(run.value, x.shape)
-    compare(y, right.detach(), mistakes, tolerance=tolerance)
+    compare(y, right.detach(), mistakes, says, tolerance)
     require(
         y.dtype == x.dtype,
         f"For an input of {x.dtype} it returns {y.dtype}. The layer behind it wants what came in.",
@@ -117,14 +119,20 @@ layer_norm_module = Question(
 
 
 def check_layer_norm_module(
-    student: Student, draw: Draw, x: Tensor, eps: float, tolerance: float = 1e-4
+    student: Student,
+    draw: Draw,
+    x: Tensor,
+    eps: float,
+    tolerance: float = 1e-4,
+    says: str = NUMBERS,
 ) -> None:
     """Compare with the course's LayerNorm."""
     ours = LayerNorm(x.shape[-1], eps)
     module = loaded(student, draw, ours, x.shape[-1], eps)
     gain, shift = ours.weight.detach(), ours.bias.detach()
     variance = x.double().var(dim=-1, keepdim=True, correction=0)
-    mistakes = mistakes_of_layer_norm(x, gain, shift, eps)
+    # Only rounding is told by `says`, and rounding looks like no misconception.
+    mistakes = mistakes_of_layer_norm(x, gain, shift, eps) if says == NUMBERS else {}
     detached = gain / (variance + eps).sqrt()
     check_module(student, draw, module, ours, x, mistakes, detached, tolerance=tolerance)
 
@@ -160,6 +168,9 @@ def check_rms_norm_module(
     ours = RMSNorm(x.shape[-1], eps)
     module = loaded(student, draw, ours, x.shape[-1], eps, names=("weight",))
     mistakes = mistakes_of_rms_norm(x, ours.weight.detach(), eps)
+    mistakes[
+        "The vector looks scaled before ε is added. Then ε weighs more or less than asked."
+    ] = ours.weight.detach() * norm_over(x / x.abs().amax(dim=-1, keepdim=True), eps, centre=False)
     square = x.double().square().mean(dim=-1, keepdim=True)
     detached = ours.weight.detach() / (square + eps).sqrt()
     check_module(student, draw, module, ours, x, mistakes, detached, tolerance=tolerance)
@@ -220,33 +231,36 @@ def batch_norm_pair(
 
 def mistakes_of_batch_norm(x: Tensor, ours: Reference, training: bool) -> Mistakes:
     """What known misconceptions compute from the same inputs."""
-    eps, gain, shift = ours.eps, ours.weight.detach(), ours.bias.detach()
-    state = ours.state_dict()
-    centred, spread = x - state["running_mean"], state["running_var"] + eps
-    batch = norm_over(x, eps, (0, 1))
-    found = {
-        "The statistics look taken over each position's features: that is LayerNorm.": norm_over(
-            x, eps
-        ),
-        "The statistics look taken per text. Over which axes does BatchNorm average?": norm_over(
-            x, eps, (1,)
-        ),
-        "The statistics look taken over the batch axis alone, one for each place in the text. "
-        "Over which axes does BatchNorm average?": norm_over(x, eps, (0,)),
-        "One mean looks taken for all features together.": norm_over(x, eps, (0, 1, 2)),
-        "In training the result looks divided with the variance of the running average, the one "
-        "with B·L − 1.": norm_over(x, eps, (0, 1), correction=1),
-        "ε looks added outside of the root.": (x - x.mean((0, 1)))
-        / (x.var((0, 1), correction=0).sqrt() + eps),
-        "In training the running averages look used. They are for evaluation.": centred
-        / spread.sqrt(),
-    }
-    if not training:
+    eps, m, state = ours.eps, float(ours.momentum or 0.0), ours.state_dict()
+    mean, variance = state["running_mean"], state["running_var"]
+    if training:
+        found = {
+            "The statistics look taken over each position's features: that is LayerNorm.": (
+                norm_over(x, eps)
+            ),
+            "The statistics look taken per text. Over which axes does BatchNorm average?": (
+                norm_over(x, eps, (1,))
+            ),
+            "The statistics look taken over the batch axis alone, one for each place in the text. "
+            "Over which axes does BatchNorm average?": norm_over(x, eps, (0,)),
+            "One mean looks taken for all features together.": norm_over(x, eps, (0, 1, 2)),
+            "In training the result looks divided with the running average's kind of variance, the "
+            "one with B·L − 1.": norm_over(x, eps, (0, 1), correction=1),
+            "ε looks added outside of the root.": (x - x.mean((0, 1)))
+            / (x.var((0, 1), correction=0).sqrt() + eps),
+            "In training the running averages look used. They are for evaluation.": (x - mean)
+            / (variance + eps).sqrt(),
+            "In training the running averages look used, after this batch has moved them. They are "
+            "for evaluation.": (x - mean.lerp(x.mean((0, 1)), m))
+            / (variance.lerp(x.var((0, 1)), m) + eps).sqrt(),
+        }
+    else:
         found = {
             "In evaluation mode the statistics of this batch look used. What does the answer "
-            "depend on then?": batch,
-            "The root of the running variance looks left out.": centred / spread,
+            "depend on then?": norm_over(x, eps, (0, 1)),
+            "The root of the running variance looks left out.": (x - mean) / (variance + eps),
         }
+    gain, shift = ours.weight.detach(), ours.bias.detach()
     return {message: gain * value + shift for message, value in found.items()}
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from tfcourse.grading import tools
-from tfcourse.grading.questions import Draw, Question, Student, compare, require, tensor
+from tfcourse.grading.questions import Draw, Question, Student, close, compare, require, tensor
 from tfcourse.grading.sets.norm_functions import (
     CHAPTER,
     NORMS,
@@ -49,6 +49,7 @@ def check_fold(
     mistakes = {
         "The new weight looks like the old one: γ has to go somewhere.": weight,
         "The weight looks divided by γ.": weight / gain,
+        "The sign of γ looks lost.": weight * gain.abs(),
         PLUS_ONE: weight * (1 + gain),
     }
     biases = {
@@ -63,6 +64,9 @@ def check_fold(
         )
         mistakes["The new weight looks transposed."] = right.T
         biases["β looks added as it is. It meets the linear layer first."] = old + shift
+        biases["γ looks applied to the old bias. It scales what W reads."] = (
+            old * gain + weight @ shift
+        )
         biases["β looks multiplied by W from the other side."] = old + shift @ weight
     compare(new_weight, right, mistakes, "The new weight is not the right one.")
     compare(new_bias, old + weight @ shift, biases, "The new bias is not the right one.")
@@ -158,8 +162,9 @@ def _(student: Student, draw: Draw) -> None:
     weight = draw.uniform(0.1, 1, 5, 5).tril()
     weight[1, 3] = -0.5
     x = draw.normal(2, 5, 4)
-    other = x[0, 3] + torch.tensor([1.0, -1.0, 0.0, 0.0])
-    check_leaks(student, Tool("mix_positions", (weight,)), x, 0, 3, other)
+    for change in ([1.0, -1.0, 2.0, -2.0], [0.0, -1.0, 0.0, 0.0]):
+        other = x[0, 3] + torch.tensor(change)
+        check_leaks(student, Tool("mix_positions", (weight,)), x, 0, 3, other)
 
 
 # -- The gradient ---------------------------------------------------------------------------------
@@ -173,8 +178,8 @@ layer_norm_gradient = Question(
     difficulty=5,
     section=f"{CHAPTER}#layernorm-by-hand",
     forbid=(
-        *("autograd", "backward", "func", "vjp", "jvp", "jacobian", "jacrev", "jacfwd"),
-        *("requires_grad", "requires_grad_", "enable_grad", "layer_norm"),
+        *("autograd", "backward", "requires_grad", "requires_grad_", "jvp", "_make_dual"),
+        "layer_norm",
         *("native_layer_norm_backward", *NORMS),
     ),
 )
@@ -207,10 +212,11 @@ def check_layer_norm_gradient(
             g64 - mean - normed * along * x.shape[-1]
         )
         / root,
-        "The part along x̂ has the wrong sign, as it looks.": (g64 - mean + normed * along) / root,
+        "The part along x̂ looks to have the wrong sign.": (g64 - mean + normed * along) / root,
         "It looks like LayerNorm's result, or that of g: the gradient depends on both.": normed,
         "The ε looks left out of x̂.": (g64 - mean - unit * (g64 * unit).mean(-1, keepdim=True))
         / root,
+        "It is 0 everywhere. LayerNorm does notice most movements of x.": torch.zeros_like(right),
         "The ε looks left out of the divisor.": right * root / variance.sqrt(),
     }
     y = tensor(student(x.to(g.dtype), g, eps), right.shape)
@@ -222,7 +228,12 @@ def _(student: Student, draw: Draw) -> None:
     """The two directions in which LayerNorm does not see x move."""
     x, g = 1 + draw.normal(4, 8, std=2), 1 + draw.normal(4, 8)
     y = tensor(student(x, g, 1e-9), x.shape).double()
-    normed = norm_over(x, 1e-9)
+    normed, root = norm_over(x, 1e-9), x.double().std(dim=-1, keepdim=True)
+    other = norm_over(x, 1e-9, correction=1)
+    unbiased = (
+        g - g.mean(dim=-1, keepdim=True) - other * (g * other).mean(dim=-1, keepdim=True)
+    ) / root
+    require(not close(y, unbiased), "The variance looks divided by d − 1.")
     for direction, what in ((torch.ones(8), "adds one number to all features"), (normed, "")):
         along = (y * direction).mean(dim=-1)
         what = what or "makes the centred vector longer"
