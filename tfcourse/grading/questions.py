@@ -96,6 +96,10 @@ class Student:
         """Read the parameters and buffers of a module."""
         return decode(self._ask(op="state", target=encode(target))["value"])
 
+    def graphs(self, target: Kept) -> list[str]:
+        """Name the buffers of a module that keep the graph of an earlier call alive."""
+        return self._ask(op="state", target=encode(target))["graphs"]
+
     def load(self, target: Kept, state: dict[str, Tensor]) -> None:
         """Write the parameters and buffers of a module."""
         self._ask(op="load", target=encode(target), state=encode(state))

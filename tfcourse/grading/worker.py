@@ -109,8 +109,10 @@ class Worker:
         return answer
 
     def _state(self, request: dict) -> dict:
-        state = self._target(request).state_dict()
-        return {"value": encode({name: tensor.detach() for name, tensor in state.items()})}
+        module = self._target(request)
+        state = {name: tensor.detach() for name, tensor in module.state_dict().items()}
+        graphs = [name for name, buffer in module.named_buffers() if buffer.requires_grad]
+        return {"value": encode(state), "graphs": graphs}
 
     def _load(self, request: dict) -> dict:
         self._target(request).load_state_dict(decode(request["state"]))

@@ -15,6 +15,15 @@ def layer_norm(x, gain, shift, eps):
     return centred * torch.rsqrt(x.var(-1, keepdim=True, correction=0) + eps) * gain + shift
 
 
+# right: a loop over positions
+def layer_norm(x, gain, shift, eps):
+    rows = []
+    for row in x.reshape(-1, x.shape[-1]):
+        centred = row - row.sum() / len(row)
+        rows.append(gain * centred / torch.sqrt(centred @ centred / len(row) + eps) + shift)
+    return torch.stack(rows).reshape(x.shape)
+
+
 # wrong: unbiased variance
 def layer_norm(x, gain, shift, eps):
     mean = x.mean(dim=-1, keepdim=True)
@@ -38,6 +47,11 @@ def layer_norm(x, gain, shift, eps):
     return F.layer_norm(x, x.shape[-1:], gain, shift, eps)
 
 
+# wrong: the library's own, looked up by its name
+def layer_norm(x, gain, shift, eps):
+    return getattr(F, "layer" + "_norm")(x, x.shape[-1:], gain, shift, eps)
+
+
 # wrong: one mean for all positions
 def layer_norm(x, gain, shift, eps):
     mean = x.mean()
@@ -49,3 +63,29 @@ def layer_norm(x, gain, shift, eps):
     mean = x.mean(dim=-1, keepdim=True)
     variance = x.square().mean(dim=-1, keepdim=True) - mean.square()
     return gain * (x - mean) / (variance.clamp(min=0) + eps).sqrt() + shift
+
+
+# wrong: the root of the variance squared again, whose gradient is NaN at a constant vector
+def layer_norm(x, gain, shift, eps):
+    centred = x - x.mean(dim=-1, keepdim=True)
+    sigma = centred.square().mean(dim=-1, keepdim=True).sqrt()
+    return gain * centred / (sigma**2 + eps).sqrt() + shift
+
+
+# wrong: the gain on the shift too
+def layer_norm(x, gain, shift, eps):
+    mean = x.mean(dim=-1, keepdim=True)
+    normed = (x - mean) / (x.var(dim=-1, keepdim=True, correction=0) + eps).sqrt()
+    return gain * (normed + shift)
+
+
+# wrong: the usual ε, whatever is asked for
+def layer_norm(x, gain, shift, eps=1e-5):
+    mean = x.mean(dim=-1, keepdim=True)
+    return gain * (x - mean) / (x.var(dim=-1, keepdim=True, correction=0) + 1e-5).sqrt() + shift
+
+
+# wrong: centred above the line only
+def layer_norm(x, gain, shift, eps):
+    centred = x - x.mean(dim=-1, keepdim=True)
+    return gain * centred / (x.square().mean(dim=-1, keepdim=True) + eps).sqrt() + shift

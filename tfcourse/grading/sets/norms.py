@@ -5,90 +5,263 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tfcourse.grading.questions import Draw, Question, Student, compare, require, tensor
+from tfcourse.grading import tools
+from tfcourse.grading.questions import Draw, Question, Student, close, compare, require, tensor
+from tfcourse.grading.sets.norm_functions import (
+    CHAPTER,
+    NORMS,
+    PLUS_ONE,
+    largest_eps,
+    layer_norm,
+    norm_over,
+    rms,
+    rms_norm,
+)
+from tfcourse.grading.sets.norm_modules import batch_norm, layer_norm_module, rms_norm_module
+from tfcourse.grading.wire import Tool
 
-CHAPTER = "02_norms.html"
+# -- Folding --------------------------------------------------------------------------------------
 
-layer_norm = Question(
-    "02.layer_norm",
-    "layer_norm",
-    title="LayerNorm from its equation",
+fold = Question(
+    "02.fold",
+    "fold",
+    title="Fold γ and β into the next layer",
     points=3,
     minutes=10,
-    difficulty=2,
-    section=f"{CHAPTER}#layernorm-by-hand",
-    forbid=("layer_norm", "LayerNorm", "native_layer_norm", "batch_norm", "group_norm"),
+    difficulty=3,
+    section=f"{CHAPTER}#gain-and-shift-fold-away",
 )
 
 
-def reference_layer_norm(
-    x: Tensor, gain: Tensor, shift: Tensor, eps: float, unbiased: bool = False
-) -> Tensor:
-    """Normalize the last axis in float64."""
-    x = x.double()
-    centred = x - x.mean(dim=-1, keepdim=True)
-    n = x.shape[-1] - unbiased
-    variance = centred.square().sum(dim=-1, keepdim=True) / n
-    return (gain.double() * centred / (variance + eps).sqrt() + shift.double()).float()
-
-
-def mistakes_of_layer_norm(x: Tensor, gain: Tensor, shift: Tensor, eps: float) -> dict[str, Tensor]:
-    """What known misconceptions compute from the same inputs."""
-    centred = x - x.mean(dim=-1, keepdim=True)
-    variance = centred.square().mean(dim=-1, keepdim=True)
-    whole = x.transpose(0, -1)
-    return {
-        "The variance looks divided by d − 1. A norm describes these d numbers and estimates "
-        "nothing: divide by d.": reference_layer_norm(x, gain, shift, eps, unbiased=True),
-        "ε looks added to the standard deviation, outside of the root.": gain
-        * centred
-        / (variance.sqrt() + eps)
-        + shift,
-        "It looks divided by the variance instead of its root.": gain * centred / (variance + eps)
-        + shift,
-        "The gain looks applied after the shift. γ scales first, then β is added.": gain
-        * (centred / (variance + eps).sqrt() + shift),
-        "γ or β is left out.": centred / (variance + eps).sqrt(),
-        "The mean is not taken away: that is RMSNorm.": gain
-        * x
-        / (x.square().mean(dim=-1, keepdim=True) + eps).sqrt()
-        + shift,
-        "The statistics are taken over the wrong axis. Each position is normalized over its own "
-        "features.": reference_layer_norm(whole, torch.ones(()), torch.zeros(()), 0.0).transpose(
-            0, -1
-        )
-        * gain
-        + shift,
+def check_fold(
+    student: Student, gain: Tensor, shift: Tensor, weight: Tensor, bias: Tensor | None
+) -> None:
+    """Compare the new weight and bias, each with its known mistakes."""
+    pair = student(gain, shift, weight, bias)
+    require(
+        isinstance(pair, tuple | list) and len(pair) == 2,
+        "It has to return two tensors: the new weight and the new bias.",
+    )
+    d_out = weight.shape[0]
+    new_weight = tensor(pair[0], weight.shape, "The new weight")
+    new_bias = tensor(pair[1], (d_out,), "The new bias")
+    right, old = weight * gain, torch.zeros(d_out) if bias is None else bias
+    mistakes = {
+        "The new weight looks like the old one: γ has to go somewhere.": weight,
+        "The weight looks divided by γ.": weight / gain,
+        "The sign of γ looks lost.": weight * gain.abs(),
+        PLUS_ONE: weight * (1 + gain),
     }
+    biases = {
+        "β looks multiplied by the weight that has γ in it already. γ does not scale β.": old
+        + right @ shift,
+        "β looks left out of the new bias.": old,
+        "The old bias looks left out.": weight @ shift,
+    }
+    if weight.shape[0] == weight.shape[1]:
+        mistakes["γ looks applied to the outputs, the rows of W. It scales the inputs."] = (
+            gain[:, None] * weight
+        )
+        mistakes["The new weight looks transposed."] = right.T
+        biases["β looks added as it is. It meets the linear layer first."] = old + shift
+        biases["γ looks applied to the old bias. It scales what W reads."] = (
+            old * gain + weight @ shift
+        )
+        biases["β looks multiplied by W from the other side."] = old + shift @ weight
+    compare(new_weight, right, mistakes, "The new weight is not the right one.")
+    compare(new_bias, old + weight @ shift, biases, "The new bias is not the right one.")
 
 
-def _compare(student: Student, x: Tensor, gain: Tensor, shift: Tensor, eps: float) -> None:
-    y = tensor(student(x, gain, shift, eps), x.shape)
-    right = reference_layer_norm(x, gain, shift, eps)
-    compare(y.float(), right, mistakes_of_layer_norm(x, gain, shift, eps))
-
-
-@layer_norm.check
+@fold.check
 def _(student: Student, draw: Draw) -> None:
-    """Its results on vectors of six features."""
-    x, gain, shift = draw.normal(4, 6, std=3), draw.uniform(0.5, 2, 6), draw.normal(6)
-    _compare(student, x, gain, shift, 1e-5)
+    """A square layer."""
+    check_fold(student, draw.uniform(0.5, 2, 5), draw.normal(5), draw.normal(5, 5), draw.normal(5))
 
 
-@layer_norm.check
+@fold.check
 def _(student: Student, draw: Draw) -> None:
-    """A large ε, where its place shows."""
-    x, gain, shift = draw.normal(4, 3, 6), draw.uniform(0.5, 2, 6), draw.normal(6)
-    _compare(student, x, gain, shift, 0.5)
+    """A layer that widens."""
+    check_fold(student, draw.uniform(0.5, 2, 4), draw.normal(4), draw.normal(7, 4), draw.normal(7))
 
 
-@layer_norm.check
+@fold.check
 def _(student: Student, draw: Draw) -> None:
-    """A constant vector, where the variance is 0."""
-    gain, shift = draw.uniform(0.5, 2, 4), draw.normal(4)
-    y = tensor(student(torch.full((2, 4), 3.0), gain, shift, 1e-5), (2, 4))
-    require(bool(torch.isfinite(y).all()), "A constant vector gives NaN. What is ε for?")
-    compare(y, shift.expand(2, 4), says="A constant vector has nothing left: only β comes out.")
+    """A layer without a bias."""
+    check_fold(student, draw.uniform(0.5, 2, 4), draw.normal(4), draw.normal(3, 4), None)
 
 
-QUESTIONS = [layer_norm]
+# -- Its leak -------------------------------------------------------------------------------------
+
+leaks = Question(
+    "02.leaks",
+    "leaks",
+    title="Which predictions see what they must not?",
+    points=3,
+    minutes=12,
+    difficulty=3,
+    section=f"{CHAPTER}#along-which-axis-batchnorm-in-a-language-model",
+)
+
+
+def check_leaks(
+    student: Student, layer: Tool, x: Tensor, row: int, position: int, other: Tensor
+) -> None:
+    """Compare which predictions move though a causal model may not move them."""
+    function = getattr(tools, layer.name)(*layer.args)
+    changed = x.clone()
+    changed[row, position] = other
+    with torch.no_grad():
+        change = function(changed) - function(x)
+    moves = change.abs().amax(dim=-1) > 1e-5
+    rows, places = torch.arange(x.shape[0])[:, None], torch.arange(x.shape[1])
+    here, earlier, later = rows == row, places < position, places > position
+    may_not = ~here | earlier
+    mistakes = {
+        "All predictions that move look counted, also those that may.": moves,
+        "The changed position itself looks counted. It may see its own vector.": moves
+        & (may_not | here & (places == position)),
+        "Later positions of the same row look counted. They may see it.": moves
+        & (may_not | here & later),
+        "It looks at the row that was changed only. May other rows move?": moves & here & earlier,
+        "It looks at the earlier positions of all rows. May later ones of other rows move?": moves
+        & earlier,
+        "It says which predictions may not move. Which of them do move?": may_not,
+        "A prediction looks counted only where all its features move.": may_not
+        & (change.abs().amin(dim=-1) > 1e-5),
+        "A prediction that becomes smaller looks missed.": may_not & (change.amax(-1) > 1e-5),
+        "The changes of the features look added up. There +1 and −1 cancel.": may_not
+        & (change.sum(dim=-1).abs() > 1e-5),
+        "Rounding looks counted as movement. The limit is 1e-5.": may_not
+        & (change.abs().amax(-1) > 0),
+        "It looks turned round: true where nothing moves.": ~(moves & may_not),
+        "It finds no leak, and there is one.": torch.zeros_like(moves),
+        "It finds leaks at all places.": torch.ones_like(moves),
+    }
+    value = tensor(student(layer, x, row, position, other), x.shape[:2])
+    require(value.dtype == torch.bool, f"The result is of {value.dtype}; it has to be torch.bool.")
+    compare(value, moves & may_not, mistakes, "It does not mark the right predictions.")
+
+
+@leaks.check
+def _(student: Student, draw: Draw) -> None:
+    """BatchNorm in training mode."""
+    x, other = draw.normal(3, 5, 4), 3 + draw.normal(4)
+    check_leaks(student, Tool("batch_norm", (4, True)), x, 1, 2, other)
+
+
+@leaks.check
+def _(student: Student, draw: Draw) -> None:
+    """A layer that is causal."""
+    mix = Tool("mix_positions", (draw.uniform(0.1, 1, 5, 5).tril(),))
+    check_leaks(student, mix, draw.normal(3, 5, 4), 1, 2, draw.normal(4))
+
+
+@leaks.check
+def _(student: Student, draw: Draw) -> None:
+    """A layer that lets one position see the future, and a change that cancels in a sum."""
+    weight = draw.uniform(0.1, 1, 5, 5).tril()
+    weight[1, 3] = -0.5
+    x = draw.normal(2, 5, 4)
+    for change in ([1.0, -1.0, 2.0, -2.0], [0.0, -1.0, 0.0, 0.0]):
+        other = x[0, 3] + torch.tensor(change)
+        check_leaks(student, Tool("mix_positions", (weight,)), x, 0, 3, other)
+
+
+# -- The gradient ---------------------------------------------------------------------------------
+
+layer_norm_gradient = Question(
+    "02.layer_norm_gradient",
+    "layer_norm_gradient",
+    title="The gradient of LayerNorm, by hand",
+    points=5,
+    minutes=20,
+    difficulty=5,
+    section=f"{CHAPTER}#layernorm-by-hand",
+    forbid=(
+        *("autograd", "backward", "requires_grad", "requires_grad_", "jvp", "_make_dual"),
+        "layer_norm",
+        *("native_layer_norm_backward", *NORMS),
+    ),
+)
+
+
+def check_layer_norm_gradient(
+    student: Student, x: Tensor, g: Tensor, eps: float, tolerance: float = 1e-4
+) -> None:
+    """Compare with the gradient that autograd finds in float64."""
+    given = x.double().requires_grad_()
+    (right,) = torch.autograd.grad((norm_over(given, eps) * g).sum(), given)
+    x, g64 = x.double(), g.double()
+    normed, variance = norm_over(x, eps), x.var(dim=-1, keepdim=True, correction=0)
+    root = (variance + eps).sqrt()
+    mean, along = g64.mean(dim=-1, keepdim=True), (g64 * normed).mean(dim=-1, keepdim=True)
+    unit = norm_over(x, 0.0)
+    mistakes = {
+        "The statistics look like constants in it. Both move when x moves.": g64 / root,
+        "The path through the mean is there; the one through the variance looks left out.": (
+            g64 - mean
+        )
+        / root,
+        "The path through the variance is there; the one through the mean looks left out.": (
+            g64 - normed * along
+        )
+        / root,
+        "The two parts look taken away rightly; the division behind looks left out.": root * right,
+        "It looks divided by the variance, without the root.": right / root,
+        "The part along x̂ looks summed over the features where a mean belongs.": (
+            g64 - mean - normed * along * x.shape[-1]
+        )
+        / root,
+        "The part along x̂ looks to have the wrong sign.": (g64 - mean + normed * along) / root,
+        "It looks like LayerNorm's result, or that of g: the gradient depends on both.": normed,
+        "The ε looks left out of x̂.": (g64 - mean - unit * (g64 * unit).mean(-1, keepdim=True))
+        / root,
+        "It is 0 everywhere. LayerNorm does notice most movements of x.": torch.zeros_like(right),
+        "The ε looks left out of the divisor.": right * root / variance.sqrt(),
+    }
+    y = tensor(student(x.to(g.dtype), g, eps), right.shape)
+    compare(y, right, mistakes, tolerance=tolerance)
+
+
+@layer_norm_gradient.check
+def _(student: Student, draw: Draw) -> None:
+    """The two directions in which LayerNorm does not see x move."""
+    x, g = 1 + draw.normal(4, 8, std=2), 1 + draw.normal(4, 8)
+    y = tensor(student(x, g, 1e-9), x.shape).double()
+    normed, root = norm_over(x, 1e-9), x.double().std(dim=-1, keepdim=True)
+    other = norm_over(x, 1e-9, correction=1)
+    unbiased = (
+        g - g.mean(dim=-1, keepdim=True) - other * (g * other).mean(dim=-1, keepdim=True)
+    ) / root
+    require(not close(y, unbiased), "The variance looks divided by d − 1.")
+    for direction, what in ((torch.ones(8), "adds one number to all features"), (normed, "")):
+        along = (y * direction).mean(dim=-1)
+        what = what or "makes the centred vector longer"
+        says = f"LayerNorm does not notice when one {what}. This gradient says that it does."
+        compare(along, torch.zeros(4), says=says)
+
+
+@layer_norm_gradient.check
+def _(student: Student, draw: Draw) -> None:
+    """Its numbers."""
+    check_layer_norm_gradient(student, draw.normal(4, 6), 1 + draw.normal(4, 6), 1e-5)
+
+
+@layer_norm_gradient.check
+def _(student: Student, draw: Draw) -> None:
+    """A large ε."""
+    check_layer_norm_gradient(student, draw.normal(2, 3, 6), 1 + draw.normal(2, 3, 6), 0.5)
+
+
+QUESTIONS = [
+    rms,
+    layer_norm,
+    rms_norm,
+    largest_eps,
+    fold,
+    layer_norm_module,
+    rms_norm_module,
+    leaks,
+    batch_norm,
+    layer_norm_gradient,
+]

@@ -1,0 +1,66 @@
+import torch
+
+
+# right: from the definition
+def rms(x):
+    return x.pow(2).mean(dim=-1).sqrt()
+
+
+# right: by the length
+def rms(x):
+    return torch.linalg.vector_norm(x, dim=-1) / x.shape[-1] ** 0.5
+
+
+# right: by einsum
+def rms(x):
+    return (torch.einsum("...d,...d->...", x, x) / x.shape[-1]).sqrt()
+
+
+# wrong: the length
+def rms(x):
+    return x.norm(dim=-1)
+
+
+# wrong: the root left out
+def rms(x):
+    return (x * x).mean(dim=-1)
+
+
+# wrong: the standard deviation
+def rms(x):
+    return x.std(dim=-1, correction=0)
+
+
+# wrong: the mean of the absolute values
+def rms(x):
+    return x.abs().mean(dim=-1)
+
+
+# wrong: one number for all vectors
+def rms(x):
+    return x.square().mean().sqrt()
+
+
+# wrong: over the first axis
+def rms(x):
+    return x.square().mean(dim=0).sqrt()
+
+
+# wrong: squares in place
+def rms(x):
+    return x.square_().mean(dim=-1).sqrt()
+
+
+# wrong: axis 1 in place of the last
+def rms(x):
+    return x.square().mean(dim=1).sqrt()
+
+
+# wrong: keeps the axis
+def rms(x):
+    return x.square().mean(dim=-1, keepdim=True).sqrt()
+
+
+# wrong: the root before the mean
+def rms(x):
+    return x.square().sqrt().mean(dim=-1)

@@ -1,0 +1,333 @@
+"""The exercises of chapter 02 that ask for modules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from tfcourse.grading.questions import Draw, Question, Student, compare, require, tensor
+from tfcourse.grading.sets.norm_functions import (
+    CHAPTER,
+    NORMS,
+    NUMBERS,
+    mistakes_of_layer_norm,
+    mistakes_of_rms_norm,
+    norm_over,
+)
+from tfcourse.grading.wire import Kept
+from tfcourse.norms import LayerNorm, RMSNorm
+
+Mistakes = dict[str, Tensor]
+
+# -- Modules --------------------------------------------------------------------------------------
+
+
+def loaded(
+    student: Student,
+    draw: Draw,
+    ours: nn.Module,
+    *args: float,
+    names: Sequence[str] = ("weight", "bias"),
+) -> Kept:
+    """Make the student's module, look at its numbers, and give it and `ours` the same new ones."""
+    module = student(*args)
+    require(
+        isinstance(module, Kept) and module.kind == "module",
+        "It makes no nn.Module. Derive the class from it, and call its __init__ in yours.",
+    )
+    state, old = student.state(module), ours.state_dict()
+    for name in names:
+        require(
+            name in state,
+            f"`{name}` is neither a parameter nor a buffer of it; it has {list(state) or 'none'}.",
+        )
+        start = tensor(state[name], old[name].shape, f"`{name}`")
+        compare(start, old[name], says=f"`{name}` does not start with the numbers asked for.")
+    for name in names:
+        old[name].copy_(draw.uniform(0.5, 2, *old[name].shape))
+    student.load(module, state | {name: old[name] for name in names})
+    return module
+
+
+def check_module(
+    student: Student,
+    draw: Draw,
+    module: Kept,
+    ours: nn.Module,
+    x: Tensor,
+    mistakes: Mistakes,
+    detached: Tensor | None = None,
+    training: bool = True,
+    tolerance: float = 1e-4,
+    says: str = NUMBERS,
+) -> None:
+    """Compare results, trainable parameters and gradients with `ours`, which has the same weights.
+
+    `detached` is what multiplies the weights of the gradient at the input where the statistics
+    count as constants.
+    """
+    given = x.clone().requires_grad_()
+    right = ours.train(training)(given)
+    weights = draw.normal(*x.shape)
+    run = student.run(module, x, backward=weights, training=training)
+    y = tensor(run.value, x.shape)
+    compare(y, right.detach(), mistakes, says, tolerance)
+    require(
+        y.dtype == x.dtype,
+        f"For an input of {x.dtype} it returns {y.dtype}. The layer behind it wants what came in.",
+    )
+    names = sorted(name for name, _ in ours.named_parameters())
+    trainable = sorted(name for name in run.gradients if not name.startswith("input"))
+    require(
+        trainable == names,
+        f"What training can change in it is {trainable or 'nothing'}; it has to be {names}.",
+    )
+    leaves = {"input 0": given, **dict(ours.named_parameters())}
+    found = torch.autograd.grad((right * weights).sum(), list(leaves.values()))
+    for (name, got), gradient in zip(
+        ((name, run.gradients[name]) for name in leaves), found, strict=True
+    ):
+        what = "its input" if name.startswith("input") else f"`{name}`"
+        require(got is not None, f"No gradient reaches {what}.")
+        constant = {}
+        if detached is not None and name == "input 0":
+            constant = {
+                "Its result is right, and its gradient looks as if the statistics were constants. "
+                "They move with x.": detached * weights
+            }
+        compare(
+            tensor(got, gradient.shape, f"The gradient of {what}"),
+            gradient,
+            constant,
+            f"Its result is right, but the gradient of {what} is not.",
+            tolerance,
+        )
+
+
+layer_norm_module = Question(
+    "02.layer_norm_module",
+    "LayerNorm",
+    title="LayerNorm as a module",
+    points=3,
+    minutes=10,
+    difficulty=3,
+    section=f"{CHAPTER}#layernorm-by-hand",
+    forbid=("layer_norm", *NORMS),
+)
+
+
+def check_layer_norm_module(
+    student: Student,
+    draw: Draw,
+    x: Tensor,
+    eps: float,
+    tolerance: float = 1e-4,
+    says: str = NUMBERS,
+) -> None:
+    """Compare with the course's LayerNorm."""
+    ours = LayerNorm(x.shape[-1], eps)
+    module = loaded(student, draw, ours, x.shape[-1], eps)
+    gain, shift = ours.weight.detach(), ours.bias.detach()
+    variance = x.double().var(dim=-1, keepdim=True, correction=0)
+    # Only rounding is told by `says`, and rounding looks like no misconception.
+    mistakes = mistakes_of_layer_norm(x, gain, shift, eps) if says == NUMBERS else {}
+    detached = gain / (variance + eps).sqrt()
+    check_module(student, draw, module, ours, x, mistakes, detached, tolerance=tolerance)
+
+
+@layer_norm_module.check
+def _(student: Student, draw: Draw) -> None:
+    """Its start, its results and its gradients."""
+    check_layer_norm_module(student, draw, 2 + draw.normal(2, 3, 6), 1e-5)
+
+
+@layer_norm_module.check
+def _(student: Student, draw: Draw) -> None:
+    """A large ε, and another width."""
+    check_layer_norm_module(student, draw, 2 + draw.normal(2, 3, 4), 0.5)
+
+
+rms_norm_module = Question(
+    "02.rms_norm_module",
+    "RMSNorm",
+    title="RMSNorm that survives half precision",
+    points=4,
+    minutes=12,
+    difficulty=3,
+    section=f"{CHAPTER}#half-precision",
+    forbid=("rms_norm", "layer_norm", *NORMS),
+)
+
+
+def check_rms_norm_module(
+    student: Student, draw: Draw, x: Tensor, eps: float, tolerance: float = 1e-4
+) -> None:
+    """Compare with the course's RMSNorm."""
+    ours = RMSNorm(x.shape[-1], eps)
+    module = loaded(student, draw, ours, x.shape[-1], eps, names=("weight",))
+    mistakes = mistakes_of_rms_norm(x, ours.weight.detach(), eps)
+    mistakes[
+        "The vector looks scaled before ε is added. Then ε weighs more or less than asked."
+    ] = ours.weight.detach() * norm_over(x / x.abs().amax(dim=-1, keepdim=True), eps, centre=False)
+    square = x.double().square().mean(dim=-1, keepdim=True)
+    detached = ours.weight.detach() / (square + eps).sqrt()
+    check_module(student, draw, module, ours, x, mistakes, detached, tolerance=tolerance)
+
+
+def check_half(student: Student, draw: Draw, value: float, eps: float, says: str) -> None:
+    """Look at a float16 vector of equal numbers, whose squares leave the range of float16."""
+    ours = RMSNorm(8, eps)
+    module = loaded(student, draw, ours, 8, eps, names=("weight",))
+    x = torch.full((2, 8), value, dtype=torch.float16)
+    y = tensor(student.call(module, x), x.shape)
+    compare(y, ours(x).detach(), says=says, tolerance=2e-3)
+    require(y.dtype == x.dtype, f"For an input of {x.dtype} it returns {y.dtype}.")
+
+
+@rms_norm_module.check
+def _(student: Student, draw: Draw) -> None:
+    """Its start, its results and its gradients."""
+    check_rms_norm_module(student, draw, 2 + draw.normal(2, 3, 6), 0.1)
+
+
+@rms_norm_module.check
+def _(student: Student, draw: Draw) -> None:
+    """300 in float16."""
+    says = "Every number is 300, in float16, and the result is wrong. What is 300 squared there?"
+    check_half(student, draw, 300.0, 1e-5, says)
+
+
+# -- BatchNorm ------------------------------------------------------------------------------------
+
+batch_norm = Question(
+    "02.batch_norm",
+    "BatchNorm",
+    title="BatchNorm over positions, in both modes",
+    points=5,
+    minutes=20,
+    difficulty=4,
+    section=f"{CHAPTER}#along-which-axis-batchnorm-in-a-language-model",
+    forbid=("layer_norm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LazyBatchNorm1d", *NORMS),
+)
+BATCH_NORM_STATE = ("weight", "bias", "running_mean", "running_var")
+
+
+class Reference(nn.BatchNorm1d):
+    """PyTorch's BatchNorm with every position as one example."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.flatten(0, 1)).view_as(x)
+
+
+def batch_norm_pair(
+    student: Student, draw: Draw, d: int, momentum: float = 0.1, eps: float = 1e-5
+) -> tuple[Kept, Reference]:
+    """Make the student's BatchNorm and ours, with the same weights and running averages."""
+    ours = Reference(d, eps, momentum)
+    return loaded(student, draw, ours, d, momentum, eps, names=BATCH_NORM_STATE), ours
+
+
+def mistakes_of_batch_norm(x: Tensor, ours: Reference, training: bool) -> Mistakes:
+    """What known misconceptions compute from the same inputs."""
+    eps, m, state = ours.eps, float(ours.momentum or 0.0), ours.state_dict()
+    mean, variance = state["running_mean"], state["running_var"]
+    if training:
+        found = {
+            "The statistics look taken over each position's features: that is LayerNorm.": (
+                norm_over(x, eps)
+            ),
+            "The statistics look taken per text. Over which axes does BatchNorm average?": (
+                norm_over(x, eps, (1,))
+            ),
+            "The statistics look taken over the batch axis alone, one for each place in the text. "
+            "Over which axes does BatchNorm average?": norm_over(x, eps, (0,)),
+            "One mean looks taken for all features together.": norm_over(x, eps, (0, 1, 2)),
+            "In training the result looks divided with the running average's kind of variance, the "
+            "one with B·L − 1.": norm_over(x, eps, (0, 1), correction=1),
+            "ε looks added outside of the root.": (x - x.mean((0, 1)))
+            / (x.var((0, 1), correction=0).sqrt() + eps),
+            "In training the running averages look used. They are for evaluation.": (x - mean)
+            / (variance + eps).sqrt(),
+            "In training the running averages look used, after this batch has moved them. They are "
+            "for evaluation.": (x - mean.lerp(x.mean((0, 1)), m))
+            / (variance.lerp(x.var((0, 1)), m) + eps).sqrt(),
+        }
+    else:
+        found = {
+            "In evaluation mode the statistics of this batch look used. What does the answer "
+            "depend on then?": norm_over(x, eps, (0, 1)),
+            "The root of the running variance looks left out.": (x - mean) / (variance + eps),
+        }
+    gain, shift = ours.weight.detach(), ours.bias.detach()
+    return {message: gain * value + shift for message, value in found.items()}
+
+
+def check_averages(student: Student, module: Kept, ours: Reference, x: Tensor) -> None:
+    """Take one training step's statistics into the running averages, and compare them."""
+    n = x.shape[0] * x.shape[1]
+    m = float(ours.momentum or 0.0)
+    student.call(module, x, training=True)
+    state, old = student.state(module), {k: v.clone() for k, v in ours.state_dict().items()}
+    ours.train()(x)
+    for name, new in (
+        ("running_mean", x.mean((0, 1))),
+        ("running_var", x.var((0, 1))),
+    ):
+        mistakes = {
+            f"`{name}` is as before. A call in training mode has to move it.": old[name],
+            f"The momentum of `{name}` looks swapped: it is the share of the new number.": m
+            * old[name]
+            + (1 - m) * new,
+            f"`{name}` looks replaced by the batch's own. It is an average.": new,
+            f"The batch's share looks added to `{name}`, and nothing looks taken away.": old[name]
+            + m * new,
+        }
+        if name == "running_var":
+            biased = new * (n - 1) / n
+            mistakes["`running_var` looks averaged from the variance with B·L."] = (1 - m) * old[
+                name
+            ] + m * biased
+            mistakes["`running_var` looks averaged from standard deviations."] = (1 - m) * old[
+                name
+            ] + m * new.sqrt()
+        value = tensor(state[name], old[name].shape, f"`{name}`")
+        says = f"After a call in training mode `{name}` is not the right one."
+        compare(value, ours.state_dict()[name], mistakes, says)
+
+
+def check_evaluation(
+    student: Student, draw: Draw, module: Kept, ours: Reference, x: Tensor
+) -> None:
+    """Compare in evaluation mode, and see that the running averages stay."""
+    before = student.state(module)
+    mistakes = mistakes_of_batch_norm(x, ours, training=False)
+    check_module(student, draw, module, ours, x, mistakes, training=False)
+    after = student.state(module)
+    for name in ("running_mean", "running_var"):
+        compare(after[name], before[name], says=f"A call in evaluation mode changes `{name}`.")
+
+
+@batch_norm.check
+def _(student: Student, draw: Draw) -> None:
+    """Its start, and its results and gradients in training mode."""
+    module, ours = batch_norm_pair(student, draw, 4, eps=0.1)
+    x = 2 + draw.normal(2, 5, 4)
+    detached = ours.weight.detach() / (x.var((0, 1), correction=0) + 0.1).sqrt()
+    mistakes = mistakes_of_batch_norm(x, ours, training=True)
+    check_module(student, draw, module, ours, x, mistakes, detached)
+
+
+@batch_norm.check
+def _(student: Student, draw: Draw) -> None:
+    """The running averages after a call in training mode."""
+    module, ours = batch_norm_pair(student, draw, 3)
+    check_averages(student, module, ours, 2 + draw.normal(2, 2, 3, std=3))
+
+
+@batch_norm.check
+def _(student: Student, draw: Draw) -> None:
+    """Evaluation mode."""
+    module, ours = batch_norm_pair(student, draw, 4)
+    check_evaluation(student, draw, module, ours, draw.normal(2, 5, 4))
