@@ -1,0 +1,124 @@
+import math
+
+import torch
+from torch.nn import functional as F
+
+
+# right: scores, mask, softmax, mixture
+def attention(q, k, v, mask):
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    empty = ~mask.any(dim=-1, keepdim=True)
+    weights = scores.masked_fill(~(mask | empty), -math.inf).softmax(dim=-1)
+    return weights.masked_fill(empty, 0.0) @ v
+
+
+# right: einsum, and NaN replaced
+def attention(q, k, v, mask):
+    scores = torch.einsum("...ik,...jk->...ij", q / k.shape[-1] ** 0.5, k)
+    scores = torch.where(mask, scores, float("-inf"))
+    weights = torch.nan_to_num(torch.softmax(scores, -1))
+    return torch.einsum("...ij,...jv->...iv", weights, v)
+
+
+# right: one query after the other
+def attention(q, k, v, mask):
+    mask = mask.expand(*q.shape[:-1], k.shape[-2])
+    results = []
+    for i in range(q.shape[-2]):
+        scores = (q[..., i : i + 1, :] * k).sum(-1) / math.sqrt(q.shape[-1])  # [... S]
+        scores = scores.masked_fill(~mask[..., i, :], torch.finfo(q.dtype).min)
+        weights = scores.softmax(-1) * mask[..., i, :]
+        results.append((weights[..., None] * v).sum(-2))
+    return torch.stack(results, dim=-2)
+
+
+# wrong: not divided
+def attention(q, k, v, mask):
+    weights = (q @ k.mT).masked_fill(~mask, -math.inf).softmax(dim=-1).nan_to_num()
+    return weights @ v
+
+
+# wrong: divided by d_k
+def attention(q, k, v, mask):
+    scores = q @ k.mT / q.shape[-1]
+    return scores.masked_fill(~mask, -math.inf).softmax(dim=-1).nan_to_num() @ v
+
+
+# wrong: divided by the root of the number of keys
+def attention(q, k, v, mask):
+    scores = q @ k.mT / math.sqrt(k.shape[-2])
+    return scores.masked_fill(~mask, -math.inf).softmax(dim=-1).nan_to_num() @ v
+
+
+# wrong: divided after the softmax
+def attention(q, k, v, mask):
+    weights = (q @ k.mT).masked_fill(~mask, -math.inf).softmax(dim=-1).nan_to_num()
+    return weights / math.sqrt(q.shape[-1]) @ v
+
+
+# wrong: the values' width
+def attention(q, k, v, mask):
+    scores = q @ k.mT / math.sqrt(v.shape[-1])
+    return scores.masked_fill(~mask, -math.inf).softmax(dim=-1).nan_to_num() @ v
+
+
+# wrong: the mask after the softmax
+def attention(q, k, v, mask):
+    weights = (q @ k.mT / math.sqrt(q.shape[-1])).softmax(dim=-1)
+    return weights * mask @ v
+
+
+# wrong: down the columns
+def attention(q, k, v, mask):
+    scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~mask, -math.inf)
+    return scores.softmax(dim=-2).nan_to_num() @ v
+
+
+# wrong: True read as hidden
+def attention(q, k, v, mask):
+    scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(mask, -math.inf)
+    return scores.softmax(dim=-1).nan_to_num() @ v
+
+
+# wrong: NaN where nothing may be read
+def attention(q, k, v, mask):
+    scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~mask, -math.inf)
+    return scores.softmax(dim=-1) @ v
+
+
+# wrong: a mean where nothing may be read
+def attention(q, k, v, mask):
+    scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~mask, torch.finfo(q.dtype).min)
+    return scores.softmax(dim=-1) @ v
+
+
+# wrong: a causal mask of its own in place of the one given
+def attention(q, k, v, mask):
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    above = torch.ones_like(scores, dtype=torch.bool).triu(1)
+    return scores.masked_fill(above, -math.inf).softmax(dim=-1) @ v
+
+
+# wrong: exponentials as they are
+def attention(q, k, v, mask):
+    terms = (q @ k.mT / math.sqrt(q.shape[-1])).exp() * mask
+    return terms / terms.sum(-1, keepdim=True).clamp(min=1e-9) @ v
+
+
+# wrong: weights without gradient
+def attention(q, k, v, mask):
+    with torch.no_grad():
+        scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~mask, -math.inf)
+        weights = scores.softmax(dim=-1).nan_to_num()
+    return weights @ v
+
+
+# wrong: hidden scores become 0
+def attention(q, k, v, mask):
+    scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~mask, 0.0)
+    return scores.softmax(dim=-1) * mask.any(-1, keepdim=True) @ v
+
+
+# wrong: the library's own
+def attention(q, k, v, mask):
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)

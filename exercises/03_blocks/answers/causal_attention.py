@@ -1,0 +1,271 @@
+import math
+
+import torch
+from einops import rearrange
+from torch import nn
+from torch.nn import functional as F
+
+
+# right: split, scores, mask, softmax, merge
+class CausalAttention(nn.Module):
+    def __init__(self, d, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.qkv = nn.Linear(d, 3 * d, bias=False)
+        self.out = nn.Linear(d, d, bias=False)
+
+    def forward(self, x):
+        B, L, d = x.shape
+        q, k, v = (
+            t.reshape(B, L, self.n_heads, -1).transpose(1, 2) for t in self.qkv(x).chunk(3, dim=-1)
+        )
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        above = torch.ones(L, L, dtype=torch.bool, device=x.device).triu(1)
+        weights = scores.masked_fill(above, -math.inf).softmax(dim=-1)
+        return self.out((weights @ v).transpose(1, 2).reshape(B, L, d))
+
+
+# right: one head after the other
+class CausalAttention(nn.Module):
+    def __init__(self, d, n_heads):
+        super().__init__()
+        self.d_k = d // n_heads
+        self.out, self.qkv = nn.Linear(d, d, bias=False), nn.Linear(d, 3 * d, bias=False)
+
+    def forward(self, x):
+        L, heads = x.shape[1], []
+        q, k, v = self.qkv(x).chunk(3, dim=-1)
+        may = torch.arange(L)[:, None] >= torch.arange(L)
+        for q, k, v in zip(*(t.split(self.d_k, dim=-1) for t in (q, k, v))):
+            scores = torch.where(may, q @ k.transpose(1, 2) * self.d_k**-0.5, -math.inf)
+            heads.append(torch.softmax(scores, dim=2) @ v)
+        return self.out(torch.cat(heads, dim=-1))
+
+
+# right: einsum, and a mask that is added
+class CausalAttention(nn.Module):
+    def __init__(self, d, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.qkv = nn.Linear(d, 3 * d, bias=False)
+        self.out = nn.Linear(d, d, bias=False)
+
+    def forward(self, x):
+        q, k, v = rearrange(self.qkv(x), "b l (t h k) -> t b h l k", t=3, h=self.n_heads)
+        scores = torch.einsum("bhik,bhjk->bhij", q, k) / q.shape[-1] ** 0.5
+        scores = scores + torch.full_like(scores, float("-inf")).triu(1)
+        mixed = torch.einsum("bhij,bhjk->bihk", scores.softmax(-1), v)
+        return self.out(mixed.flatten(2))
+
+
+# wrong: not divided
+class CausalAttention(nn.Module):
+    def __init__(self, d, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
+
+    def forward(self, x):
+        q, k, v = rearrange(self.qkv(x), "b l (t h k) -> t b h l k", t=3, h=self.n_heads)
+        above = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        weights = (q @ k.mT).masked_fill(above, -math.inf).softmax(-1)
+        return self.out(rearrange(weights @ v, "b h l k -> b l (h k)"))
+
+
+# wrong: divided by the root of d
+class CausalAttention(nn.Module):
+    def __init__(self, d, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
+
+    def forward(self, x):
+        q, k, v = rearrange(self.qkv(x), "b l (t h k) -> t b h l k", t=3, h=self.n_heads)
+        above = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        scores = q @ k.mT / math.sqrt(x.shape[-1])
+        weights = scores.masked_fill(above, -math.inf).softmax(-1)
+        return self.out(rearrange(weights @ v, "b h l k -> b l (h k)"))
+
+
+# wrong: no mask
+class CausalAttention(nn.Module):
+    def __init__(self, d, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
+
+    def forward(self, x):
+        q, k, v = rearrange(self.qkv(x), "b l (t h k) -> t b h l k", t=3, h=self.n_heads)
+        weights = (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1)
+        return self.out(rearrange(weights @ v, "b h l k -> b l (h k)"))
+
+
+# wrong: reads one position of the future
+class CausalAttention(nn.Module):
+    def __init__(self, d, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
+
+    def forward(self, x):
+        q, k, v = rearrange(self.qkv(x), "b l (t h k) -> t b h l k", t=3, h=self.n_heads)
+        above = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(2)
+        weights = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(above, -math.inf).softmax(-1)
+        return self.out(rearrange(weights @ v, "b h l k -> b l (h k)"))
+
+
+# wrong: no position reads itself
+class CausalAttention(nn.Module):
+    def __init__(self, d, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
+
+    def forward(self, x):
+        q, k, v = rearrange(self.qkv(x), "b l (t h k) -> t b h l k", t=3, h=self.n_heads)
+        hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu()
+        weights = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(hidden, -math.inf).softmax(-1)
+        return self.out(rearrange(weights @ v, "b h l k -> b l (h k)"))
+
+
+# wrong: the mask after the softmax
+class CausalAttention(nn.Module):
+    def __init__(self, d, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
+
+    def forward(self, x):
+        q, k, v = rearrange(self.qkv(x), "b l (t h k) -> t b h l k", t=3, h=self.n_heads)
+        weights = (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1).tril()
+        return self.out(rearrange(weights @ v, "b h l k -> b l (h k)"))
+
+
+# wrong: softmax down the columns
+class CausalAttention(nn.Module):
+    def __init__(self, d, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
+
+    def forward(self, x):
+        q, k, v = rearrange(self.qkv(x), "b l (t h k) -> t b h l k", t=3, h=self.n_heads)
+        above = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        weights = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(above, -math.inf).softmax(-2)
+        return self.out(rearrange(weights @ v, "b h l k -> b l (h k)"))
+
+
+# wrong: split by reshape
+class CausalAttention(nn.Module):
+    def __init__(self, d, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
+
+    def forward(self, x):
+        B, L, d = x.shape
+        q, k, v = (t.reshape(B, self.n_heads, L, -1) for t in self.qkv(x).chunk(3, dim=-1))
+        above = torch.ones(L, L, dtype=torch.bool).triu(1)
+        weights = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(above, -math.inf).softmax(-1)
+        return self.out((weights @ v).transpose(1, 2).reshape(B, L, d))
+
+
+# wrong: merged by reshape
+class CausalAttention(nn.Module):
+    def __init__(self, d, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
+
+    def forward(self, x):
+        q, k, v = rearrange(self.qkv(x), "b l (t h k) -> t b h l k", t=3, h=self.n_heads)
+        above = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        weights = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(above, -math.inf).softmax(-1)
+        return self.out((weights @ v).reshape(x.shape))
+
+
+# wrong: rows of qkv by heads first
+class CausalAttention(nn.Module):
+    def __init__(self, d, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
+
+    def forward(self, x):
+        B, L, d = x.shape
+        heads = self.qkv(x).reshape(B, L, self.n_heads, -1).transpose(1, 2)
+        q, k, v = heads.chunk(3, dim=-1)
+        above = torch.ones(L, L, dtype=torch.bool).triu(1)
+        weights = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(above, -math.inf).softmax(-1)
+        return self.out((weights @ v).transpose(1, 2).reshape(B, L, d))
+
+
+# wrong: no output projection
+class CausalAttention(nn.Module):
+    def __init__(self, d, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
+
+    def forward(self, x):
+        q, k, v = rearrange(self.qkv(x), "b l (t h k) -> t b h l k", t=3, h=self.n_heads)
+        above = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        weights = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(above, -math.inf).softmax(-1)
+        return rearrange(weights @ v, "b h l k -> b l (h k)")
+
+
+# wrong: one head, whatever is asked
+class CausalAttention(nn.Module):
+    def __init__(self, d, n_heads):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).chunk(3, dim=-1)
+        above = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        weights = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(above, -math.inf).softmax(-1)
+        return self.out(weights @ v)
+
+
+# wrong: a mask of fixed size
+class CausalAttention(nn.Module):
+    def __init__(self, d, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
+        above = torch.ones(128, 128, dtype=torch.bool).triu(1)
+        self.register_buffer("above", above, persistent=False)
+
+    def forward(self, x):
+        L = x.shape[1]
+        q, k, v = rearrange(self.qkv(x), "b l (t h k) -> t b h l k", t=3, h=self.n_heads)
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        weights = scores.masked_fill(self.above[:L, :L], -math.inf).softmax(-1)
+        return self.out(rearrange(weights @ v, "b h l k -> b l (h k)"))
+
+
+# wrong: weights without gradient
+class CausalAttention(nn.Module):
+    def __init__(self, d, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
+
+    def forward(self, x):
+        q, k, v = rearrange(self.qkv(x), "b l (t h k) -> t b h l k", t=3, h=self.n_heads)
+        above = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        weights = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(above, -math.inf).softmax(-1)
+        return self.out(rearrange(weights.detach() @ v, "b h l k -> b l (h k)"))
+
+
+# wrong: the library's own
+class CausalAttention(nn.Module):
+    def __init__(self, d, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
+
+    def forward(self, x):
+        q, k, v = rearrange(self.qkv(x), "b l (t h k) -> t b h l k", t=3, h=self.n_heads)
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out(rearrange(mixed, "b h l k -> b l (h k)"))

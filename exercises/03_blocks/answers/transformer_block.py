@@ -1,0 +1,200 @@
+from torch import nn
+
+
+# right: two additions, in one order or the other
+class TransformerBlock(nn.Module):
+    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+        super().__init__()
+        self.attention, self.norm_1, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
+        self.pre_norm = pre_norm
+
+    def forward(self, x):
+        if self.pre_norm:
+            u = x + self.attention(self.norm_1(x))
+            return u + self.mlp(self.norm_2(u))
+        u = self.norm_1(x + self.attention(x))
+        return self.norm_2(u + self.mlp(u))
+
+
+# right: a loop over the branches
+class TransformerBlock(nn.Module):
+    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+        super().__init__()
+        self.sublayers = nn.ModuleList([attention, mlp])
+        self.norms = nn.ModuleList([norm_1, norm_2])
+        self.pre_norm = pre_norm
+
+    def forward(self, x):
+        for f, norm in zip(self.sublayers, self.norms):
+            x = x + f(norm(x)) if self.pre_norm else norm(x + f(x))
+        return x
+
+
+# wrong: C, the update added to the normed copy
+class TransformerBlock(nn.Module):
+    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+        super().__init__()
+        self.attention, self.norm_1, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
+        self.pre_norm = pre_norm
+
+    def forward(self, x):
+        if self.pre_norm:
+            x = self.norm_1(x)
+            x = x + self.attention(x)
+            x = self.norm_2(x)
+            return x + self.mlp(x)
+        u = self.norm_1(x + self.attention(x))
+        return self.norm_2(u + self.mlp(u))
+
+
+# wrong: D, the MLP's update added to x
+class TransformerBlock(nn.Module):
+    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+        super().__init__()
+        self.attention, self.norm_1, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
+        self.pre_norm = pre_norm
+
+    def forward(self, x):
+        if self.pre_norm:
+            u = x + self.attention(self.norm_1(x))
+            return x + self.mlp(self.norm_2(u))
+        u = self.norm_1(x + self.attention(x))
+        return self.norm_2(x + self.mlp(u))
+
+
+# wrong: always pre-norm
+class TransformerBlock(nn.Module):
+    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+        super().__init__()
+        self.attention, self.norm_1, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
+
+    def forward(self, x):
+        u = x + self.attention(self.norm_1(x))
+        return u + self.mlp(self.norm_2(u))
+
+
+# wrong: the two orders exchanged
+class TransformerBlock(nn.Module):
+    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+        super().__init__()
+        self.attention, self.norm_1, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
+        self.pre_norm = pre_norm
+
+    def forward(self, x):
+        if not self.pre_norm:
+            u = x + self.attention(self.norm_1(x))
+            return u + self.mlp(self.norm_2(u))
+        u = self.norm_1(x + self.attention(x))
+        return self.norm_2(u + self.mlp(u))
+
+
+# wrong: post-norm on the update
+class TransformerBlock(nn.Module):
+    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+        super().__init__()
+        self.attention, self.norm_1, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
+        self.pre_norm = pre_norm
+
+    def forward(self, x):
+        if self.pre_norm:
+            u = x + self.attention(self.norm_1(x))
+            return u + self.mlp(self.norm_2(u))
+        u = x + self.norm_1(self.attention(x))
+        return u + self.norm_2(self.mlp(u))
+
+
+# wrong: attention and MLP beside each other
+class TransformerBlock(nn.Module):
+    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+        super().__init__()
+        self.attention, self.norm_1, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
+        self.pre_norm = pre_norm
+
+    def forward(self, x):
+        if self.pre_norm:
+            return x + self.attention(self.norm_1(x)) + self.mlp(self.norm_2(x))
+        return self.norm_2(self.norm_1(x + self.attention(x)) + self.mlp(x))
+
+
+# wrong: no residual
+class TransformerBlock(nn.Module):
+    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+        super().__init__()
+        self.attention, self.norm_1, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
+        self.pre_norm = pre_norm
+
+    def forward(self, x):
+        if self.pre_norm:
+            return self.mlp(self.norm_2(self.attention(self.norm_1(x))))
+        return self.norm_2(self.mlp(self.norm_1(self.attention(x))))
+
+
+# wrong: one norm for both
+class TransformerBlock(nn.Module):
+    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+        super().__init__()
+        self.attention, self.norm, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
+        self.pre_norm = pre_norm
+
+    def forward(self, x):
+        for f in (self.attention, self.mlp):
+            x = x + f(self.norm(x)) if self.pre_norm else self.norm(x + f(x))
+        return x
+
+
+# wrong: the MLP first
+class TransformerBlock(nn.Module):
+    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+        super().__init__()
+        self.attention, self.norm_1, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
+        self.pre_norm = pre_norm
+
+    def forward(self, x):
+        for f, norm in ((self.mlp, self.norm_2), (self.attention, self.norm_1)):
+            x = x + f(norm(x)) if self.pre_norm else norm(x + f(x))
+        return x
+
+
+# wrong: parts in a list that the module does not see
+class TransformerBlock(nn.Module):
+    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+        super().__init__()
+        self.branches = [(attention, norm_1), (mlp, norm_2)]
+        self.pre_norm = pre_norm
+
+    def forward(self, x):
+        for f, norm in self.branches:
+            x = x + f(norm(x)) if self.pre_norm else norm(x + f(x))
+        return x
+
+
+# wrong: adds in place
+class TransformerBlock(nn.Module):
+    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+        super().__init__()
+        self.attention, self.norm_1, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
+        self.pre_norm = pre_norm
+
+    def forward(self, x):
+        if self.pre_norm:
+            x += self.attention(self.norm_1(x))
+            x += self.mlp(self.norm_2(x))
+            return x
+        x = self.norm_1(x + self.attention(x))
+        return self.norm_2(x + self.mlp(x))
+
+
+# wrong: the stream cut off from the gradient
+class TransformerBlock(nn.Module):
+    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+        super().__init__()
+        self.attention, self.norm_1, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
+        self.pre_norm = pre_norm
+
+    def forward(self, x):
+        residual = x.detach()
+        if self.pre_norm:
+            u = residual + self.attention(self.norm_1(x))
+            return u + self.mlp(self.norm_2(u))
+        u = self.norm_1(residual + self.attention(x))
+        return self.norm_2(u + self.mlp(u))

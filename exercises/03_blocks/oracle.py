@@ -1,0 +1,306 @@
+"""Hidden checks of the exercises on blocks: other sizes, extreme numbers, half precision."""
+
+import torch
+
+from tfcourse.attention import causal_mask
+from tfcourse.grading import tools
+from tfcourse.grading.oracle import Hidden
+from tfcourse.grading.questions import compare, require, tensor
+from tfcourse.grading.sets.attention import (
+    attention_on,
+    causal_mask_on,
+    gradient,
+    masked_softmax_on,
+    readable,
+    reference_attention,
+    reference_softmax,
+)
+from tfcourse.grading.sets.blocks import (
+    block_parameters_on,
+    mlp_on,
+    mlp_state,
+    package_block,
+    parts,
+    transformer_block_on,
+)
+from tfcourse.grading.sets.heads import (
+    causal_attention_on,
+    fill,
+    grouped_attention_on,
+    layer_state,
+    per_head_on,
+)
+
+HIDDEN = Hidden()
+
+
+def apart(x):
+    """Return the same numbers, every second element of a larger tensor."""
+    return x.repeat_interleave(2, dim=-1)[..., ::2]
+
+
+@HIDDEN.check("03.causal_mask")
+def _(student, draw):
+    """Other sizes."""
+    n = draw.integer(6, 40)
+    causal_mask_on(student, n, n)
+    causal_mask_on(student, n, n + draw.integer(1, 30))
+
+
+@HIDDEN.check("03.causal_mask")
+def _(student, draw):
+    """One query: alone, and behind others."""
+    causal_mask_on(student, 1, 1)
+    causal_mask_on(student, 1, draw.integer(2, 9))
+
+
+@HIDDEN.check("03.masked_softmax")
+def _(student, draw):
+    """A padding mask that holds for all heads and queries, of scores that lie apart in memory."""
+    B, S = draw.integer(2, 5), draw.integer(5, 12)
+    masked_softmax_on(student, apart(draw.normal(B, 3, 4, S)), readable(draw, B, 1, 1, S))
+
+
+@HIDDEN.check("03.masked_softmax")
+def _(student, draw):
+    """Half precision, large scores, and a query that may read nothing."""
+    scores, mask = draw.normal(6, 7, std=10, dtype=torch.float16), readable(draw, 6, 7)
+    mask[3] = False
+    masked_softmax_on(student, scores, mask, tolerance=2e-2)
+
+
+@HIDDEN.check("03.masked_softmax")
+def _(student, draw):
+    """One key, and all scores far below 0 where nothing is large."""
+    masked_softmax_on(student, draw.normal(3, 1), torch.tensor([[True], [False], [True]]))
+    masked_softmax_on(student, draw.normal(4, 6) - 1e4, readable(draw, 4, 6), tolerance=2e-3)
+
+
+@HIDDEN.check("03.masked_softmax")
+def _(student, draw):
+    """The gradient, with a query that may read nothing."""
+    scores, mask, w = draw.normal(3, 5), readable(draw, 3, 5), draw.normal(3, 5)
+    mask[1] = False
+    found = gradient(student, w, scores, mask)
+    require(
+        bool(torch.isfinite(found).all()),
+        "The weights are right, but their gradient is NaN or infinite where a query may read "
+        "nothing.",
+    )
+    weights = reference_softmax(scores, mask)
+    right = weights * (w - (weights * w).sum(-1, keepdim=True))
+    compare(found.double(), right, says="The weights are right, their gradient is not.")
+
+
+@HIDDEN.check("03.attention")
+def _(student, draw):
+    """Heads, a padding mask that holds for all queries, inputs that lie apart in memory."""
+    B, H, L, S, d_k = 2, draw.integer(2, 5), draw.integer(2, 6), draw.integer(6, 12), 8
+    q, k, v = draw.normal(B, H, L, d_k, std=2), draw.normal(B, H, S, d_k), draw.normal(B, H, S, 5)
+    attention_on(student, apart(q), apart(k), apart(v), readable(draw, B, 1, 1, S))
+
+
+@HIDDEN.check("03.attention")
+def _(student, draw):
+    """Scores in the thousands."""
+    q, k, v = draw.normal(3, 4, std=100), draw.normal(5, 4, std=100), draw.normal(5, 4)
+    attention_on(student, q, k, v, readable(draw, 3, 5))
+
+
+@HIDDEN.check("03.attention")
+def _(student, draw):
+    """Half precision, and one position alone."""
+    q, k, v = (draw.normal(2, 6, 16, dtype=torch.float16) for _ in range(3))
+    attention_on(student, q, k, v, causal_mask(6, 6), tolerance=1e-2)
+    one = torch.ones(1, 1, dtype=torch.bool)
+    attention_on(student, *(draw.normal(1, 4) for _ in range(3)), one)
+
+
+@HIDDEN.check("03.attention")
+def _(student, draw):
+    """The gradient that reaches the queries."""
+    q, k, v, w = draw.normal(4, 6), draw.normal(5, 6), draw.normal(5, 3), draw.normal(4, 3)
+    mask = readable(draw, 4, 5)
+    found = gradient(student, w, q, k, v, mask)
+    q.requires_grad_(True)
+    (reference_attention(q, k, v, mask) * w).sum().backward()
+    compare(found, q.grad, says="The result is right; the gradient of the queries is not.")
+
+
+@HIDDEN.check("03.per_head")
+def _(student, draw):
+    """Other sizes, an input whose elements lie apart in memory."""
+    H, L, d_k = draw.integer(2, 6), draw.integer(2, 9), draw.integer(2, 6)
+    x = draw.normal(draw.integer(1, 4), L, H * d_k)
+    per_head_on(student, apart(x), draw.normal(H, L, L))
+    per_head_on(student, x.mT.contiguous().mT, draw.normal(H, L, L))
+
+
+@HIDDEN.check("03.per_head")
+def _(student, draw):
+    """One head; heads of one feature; one position."""
+    per_head_on(student, draw.normal(2, 5, 4), draw.normal(1, 5, 5))
+    per_head_on(student, draw.normal(2, 5, 4), draw.normal(4, 5, 5))
+    per_head_on(student, draw.normal(3, 1, 4), draw.normal(2, 1, 1))
+
+
+@HIDDEN.check("03.grouped_attention")
+def _(student, draw):
+    """Other sizes, each row with its own mask, inputs that lie apart in memory."""
+    K, groups, L, S = (draw.integer(2, 5) for _ in range(4))
+    q = draw.normal(2, K * groups, L, 4, std=2)
+    k, v = draw.normal(2, K, L + S, 4), draw.normal(2, K, L + S, 4)
+    mask = readable(draw, 2, 1, L, L + S)
+    grouped_attention_on(student, apart(q), apart(k), apart(v), mask)
+
+
+@HIDDEN.check("03.grouped_attention")
+def _(student, draw):
+    """As many key and value heads as query heads; one query, one row."""
+    q, k, v = (draw.normal(2, 4, 3, 6) for _ in range(3))
+    grouped_attention_on(student, q, k, v, causal_mask(3, 3))
+    q, k, v = draw.normal(1, 8, 1, 4, std=2), draw.normal(1, 2, 6, 4), draw.normal(1, 2, 6, 4)
+    grouped_attention_on(student, q, k, v, causal_mask(1, 6))
+
+
+@HIDDEN.check("03.grouped_attention")
+def _(student, draw):
+    """Scores in the thousands, and half precision."""
+    k, v = draw.normal(2, 2, 5, 4, std=100), draw.normal(2, 2, 5, 4)
+    grouped_attention_on(student, draw.normal(2, 4, 5, 4, std=100), k, v, causal_mask(5, 5))
+    q, k, v = (draw.normal(1, n, 4, 8, dtype=torch.float16) for n in (6, 3, 3))
+    grouped_attention_on(student, q, k, v, causal_mask(4, 4), tolerance=1e-2)
+
+
+@HIDDEN.check("03.mlp")
+def _(student, draw):
+    """Other sizes; a lone vector; an input whose elements lie apart in memory."""
+    d, d_ff = draw.integer(3, 9), draw.integer(4, 16)
+    for gated in (False, True):
+        mlp_on(student, draw, d, d_ff, gated, draw.normal(d))
+        mlp_on(student, draw, d, d_ff, gated, apart(draw.normal(1, 7, d)))
+
+
+@HIDDEN.check("03.mlp")
+def _(student, draw):
+    """Numbers of thousands."""
+    for gated in (False, True):
+        mlp_on(student, draw, 5, 8, gated, draw.normal(2, 3, 5, std=3e3))
+
+
+@HIDDEN.check("03.mlp")
+def _(student, draw):
+    """A gradient for every matrix."""
+    for gated in (False, True):
+        module, state = student(4, 6, gated), mlp_state(draw, 4, 6, gated)
+        fill(student, module, state)
+        run = student.run(module, draw.normal(3, 4), backward=draw.normal(3, 4))
+        for name in state:
+            found = run.gradients.get(name)
+            require(found is not None, f"No gradient reaches {name}.")
+            require(bool(found.abs().max() > 0), f"The gradient of {name} is 0.")
+
+
+@HIDDEN.check("03.block_parameters")
+def _(student, draw):
+    """Other sizes."""
+    for _ in range(3):
+        K, groups, d_k = draw.integer(1, 5), draw.integer(1, 5), draw.integer(1, 9)
+        H = K * groups
+        block_parameters_on(student, H * d_k, draw.integer(1, 99), H, K)
+
+
+@HIDDEN.check("03.block_parameters")
+def _(student, draw):
+    """The sizes of large models, where a count by floating-point numbers could go wrong."""
+    block_parameters_on(student, 12288, 4 * 12288, 96, 96)
+    block_parameters_on(student, 8192, 28672, 64, 8)
+
+
+@HIDDEN.check("03.causal_attention")
+def _(student, draw):
+    """Other sizes, an input whose elements lie apart in memory."""
+    H, d_k, L = draw.integer(2, 5), draw.integer(2, 6), draw.integer(3, 9)
+    causal_attention_on(student, draw, H * d_k, H, apart(draw.normal(2, L, H * d_k)))
+
+
+@HIDDEN.check("03.causal_attention")
+def _(student, draw):
+    """One position; one head; heads of one feature; a long sequence."""
+    causal_attention_on(student, draw, 8, 2, draw.normal(3, 1, 8))
+    causal_attention_on(student, draw, 5, 1, draw.normal(2, 4, 5))
+    causal_attention_on(student, draw, 4, 4, draw.normal(2, 3, 4))
+    causal_attention_on(student, draw, 4, 2, draw.normal(1, 300, 4))
+
+
+@HIDDEN.check("03.causal_attention")
+def _(student, draw):
+    """Scores in the thousands."""
+    causal_attention_on(student, draw, 8, 2, draw.normal(2, 4, 8, std=100), tolerance=1e-3)
+
+
+@HIDDEN.check("03.causal_attention")
+def _(student, draw):
+    """The gradients of both matrices."""
+    module, state = student(6, 2), layer_state(draw, 6)
+    fill(student, module, state)
+    x, w = draw.normal(2, 4, 6), draw.normal(2, 4, 6)
+    found = student.run(module, x, backward=w).gradients
+    layer = tools.attention_layer(state["qkv.weight"], state["out.weight"], 2)
+    (layer(x) * w).sum().backward()
+    for name, weight in layer.named_parameters():
+        require(found.get(name) is not None, f"No gradient reaches {name}.")
+        compare(
+            tensor(found[name], weight.shape, f"The gradient of {name}"),
+            weight.grad,
+            says=f"The result is right; the gradient of {name} is not.",
+            tolerance=1e-3,
+        )
+
+
+@HIDDEN.check("03.transformer_block")
+def _(student, draw):
+    """Other sizes; one position; an input whose elements lie apart in memory."""
+    H, d_k, L = draw.integer(1, 4), draw.integer(2, 6), draw.integer(2, 8)
+    d = H * d_k
+    for pre_norm in (True, False):
+        transformer_block_on(
+            student, parts(draw, d, H), d, H, pre_norm, apart(draw.normal(2, L, d, std=3))
+        )
+        transformer_block_on(student, parts(draw, 4, 2), 4, 2, pre_norm, draw.normal(1, 1, 4))
+
+
+@HIDDEN.check("03.transformer_block")
+def _(student, draw):
+    """The parts' parameters are the block's, and a stream of thousands passes through."""
+    given = parts(draw, 4, 2)
+    module, right = student(*given, True), package_block(given, 4, 2, True).state_dict()
+    require(module.kind == "module", "It makes no nn.Module.")
+    have = sum(t.numel() for t in student.state(module).values())
+    want = sum(t.numel() for t in right.values())
+    require(
+        have == want,
+        f"Its state has {have} numbers, the four parts have {want}. A module finds the parameters "
+        "of modules that are its attributes, and an optimizer trains those alone.",
+    )
+    for pre_norm in (True, False):
+        transformer_block_on(
+            student, parts(draw, 4, 2), 4, 2, pre_norm, draw.normal(2, 3, 4, std=1e4)
+        )
+
+
+@HIDDEN.check("03.transformer_block")
+def _(student, draw):
+    """The gradient that reaches x."""
+    given, x, w = parts(draw, 6, 2), draw.normal(2, 3, 6, std=3), draw.normal(2, 3, 6)
+    for pre_norm in (True, False):
+        found = gradient(student, w, x, target=student(*given, pre_norm))
+        leaf = x.clone().requires_grad_(True)
+        (package_block(given, 6, 2, pre_norm)(leaf) * w).sum().backward()
+        compare(
+            found,
+            leaf.grad,
+            says="The result is right, but the gradient of x is not: is a way through the block "
+            "cut off from the gradient?",
+            tolerance=1e-3,
+        )

@@ -1,0 +1,285 @@
+"""The exercises of chapter 03 on the mask, the softmax and one head's attention.
+
+`blocks.py` lists all exercises of the chapter.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tfcourse import attention as oracle
+from tfcourse.grading.questions import Draw, Question, Student, Wrong, compare, require, tensor
+from tfcourse.grading.wire import Kept
+
+CHAPTER = "03_attention.html"
+READY_MADE = (
+    *("scaled_dot_product_attention", "MultiheadAttention", "multi_head_attention_forward"),
+    *("MultiHeadAttention", "with_weights"),
+)
+UNDIVIDED = "The scores look undivided. What keeps their size the same at every d_k?"
+TOO_SMALL = "The scores look divided by d_k, not by its root."
+LATE = "The mask looks applied after the softmax: what it hides still counts in the sum."
+AXIS = "The softmax looks taken down the columns. The weights of one query add up to 1."
+UNMASKED = "The mask looks ignored."
+ZERO = "What may not be read looks given the score 0. Softmax makes e⁰ = 1 of that, no weight of 0."
+INVERTED = "The mask looks read the other way round. True means: may be read."
+
+
+def readable(draw: Draw, *shape: int) -> Tensor:
+    """Draw a mask in which every query may read the first key at least, and never all keys."""
+    mask = draw.uniform(0, 1, *shape) < 0.6
+    mask[..., 0], mask[..., -1] = True, shape[-1] == 1
+    return mask
+
+
+def gradient(student: Student, weights: Tensor, *args: Any, target: Kept | None = None) -> Tensor:
+    """Return the first input's gradient of the weighted result."""
+    try:
+        found = student.run(target or student.name, *args, backward=weights).gradients["input 0"]
+    except Wrong as wrong:
+        if "does not require grad" not in str(wrong) and "does not have a grad" not in str(wrong):
+            raise
+        found = None
+    require(found is not None, "No gradient flows from the result back to the input.")
+    return tensor(found, args[0].shape, "The gradient")
+
+
+# --- the mask ---------------------------------------------------------------------------------
+
+causal_mask = Question(
+    "03.causal_mask",
+    "causal_mask",
+    title="Who may read whom",
+    points=1,
+    minutes=5,
+    difficulty=1,
+    section=f"{CHAPTER}#the-mask-a-weight-of-exactly-0",
+    forbid=("causal_mask", "generate_square_subsequent_mask"),
+)
+
+
+def causal_mask_on(student: Student, n_queries: int, n_keys: int) -> None:
+    """Compare one mask with the right one and with known mistakes."""
+    value = student(n_queries, n_keys)
+    if isinstance(value, Tensor) and value.shape != (n_queries, n_keys):
+        turned = value.shape == (n_keys, n_queries)
+        require(not turned, "The axes are swapped: a row for each query, a column for each key.")
+    mask = tensor(value, (n_queries, n_keys))
+    require(mask.dtype is torch.bool, f"The mask holds {mask.dtype}; it has to hold True or False.")
+    right = oracle.causal_mask(n_queries, n_keys)
+    ones, more = torch.ones_like(right), n_keys - n_queries
+    mistakes = {
+        "True and False look swapped. True means: may be read.": ~right,
+        "A query looks kept from its own position. It may read itself.": ones.tril(more - 1),
+        "A query looks able to read one position of the future.": ones.tril(more + 1),
+        "The diagonal looks counted from the top left. The last query stands at the last key, so "
+        "the first query already has keys before it.": ones.tril(),
+        "A query looks able to read itself and what comes later.": ones.triu(more),
+        "A query looks able to read its own position alone.": ones.triu(more) & right,
+        "Everything may be read: the future as well.": ones,
+    }
+    wrong_count = int((mask != right).sum())
+    compare(
+        mask.float(),
+        right.float(),
+        {message: result.float() for message, result in mistakes.items()},
+        says=f"{wrong_count} of {mask.numel()} entries differ, with {n_queries} queries and "
+        f"{n_keys} keys.",
+    )
+
+
+@causal_mask.check
+def _(student: Student, draw: Draw) -> None:
+    """As many keys as queries."""
+    causal_mask_on(student, 4, 4)
+
+
+@causal_mask.check
+def _(student: Student, draw: Draw) -> None:
+    """More keys than queries: the first keys stand before every query."""
+    causal_mask_on(student, 3, 5)
+
+
+# --- softmax ----------------------------------------------------------------------------------
+
+masked_softmax = Question(
+    "03.masked_softmax",
+    "masked_softmax",
+    title="A softmax that survives",
+    points=2,
+    minutes=10,
+    difficulty=2,
+    section=f"{CHAPTER}#the-mask-a-weight-of-exactly-0",
+    forbid=(
+        *("softmax", "log_softmax", "softmin", "Softmax", "LogSoftmax", "Softmin", "_softmax"),
+        *("special_softmax", "special_log_softmax", "cross_entropy", *READY_MADE),
+    ),
+)
+
+
+def reference_softmax(
+    scores: Tensor,
+    mask: Tensor,
+    *,
+    axis: int = -1,
+    late: bool = False,
+    hidden: float = -math.inf,
+) -> Tensor:
+    """Compute the weights in float64; a query that may read nothing gets zeros.
+
+    The options are what known misconceptions do; `hidden` is the score of what may not be read.
+    """
+    scores = scores.double()
+    if late:
+        return scores.softmax(axis) * mask
+    return scores.masked_fill(~mask, hidden).softmax(axis).nan_to_num()
+
+
+def masked_softmax_on(
+    student: Student, scores: Tensor, mask: Tensor, tolerance: float = 1e-4
+) -> None:
+    """Compare the weights with the right ones and with known mistakes."""
+    weights = tensor(student(scores, mask), scores.shape)
+    right = reference_softmax(scores, mask)
+    empty = ~mask.any(-1, keepdim=True)
+    finite = torch.isfinite(weights)
+    if not finite.all():
+        size = float(scores.abs().max())
+        only_empty = (finite | empty).all()
+        where = (
+            "for a query that may read nothing" if only_empty else f"with scores up to ±{size:.0f}"
+        )
+        raise Wrong(f"The weights are NaN or infinite {where}.")
+    nothing = (weights == 0).all(-1, keepdim=True)
+    require(
+        not (nothing & ~empty).any(),
+        "All weights of a query are 0, though it may read something. Which scores take part where "
+        "the largest is looked for?",
+    )
+    mistakes = {
+        "A query that may read nothing has to get zeros, not weights.": torch.where(
+            empty, 1 / scores.shape[-1], right
+        ),
+        LATE: reference_softmax(scores, mask, late=True),
+        AXIS: reference_softmax(scores, mask, axis=-2),
+        INVERTED: reference_softmax(scores, ~mask),
+        UNMASKED: scores.double().softmax(-1),
+        ZERO: reference_softmax(scores, mask, hidden=0.0),
+        "What may not be read looks set to a score that is not far enough below the others.":
+        reference_softmax(scores, mask, hidden=-1e4),
+        "The weights of a query do not add up to 1.": scores.double().exp() * mask,
+    }  # fmt: skip
+    compare(weights.double(), right, mistakes, tolerance=tolerance)
+    require(
+        bool((weights.masked_select(~mask) == 0).all()),
+        "The weight of what may not be read is not exactly 0.",
+    )
+
+
+@masked_softmax.check
+def _(student: Student, draw: Draw) -> None:
+    """Its weights for three queries and five keys."""
+    masked_softmax_on(student, draw.normal(2, 3, 5, std=2), readable(draw, 2, 3, 5))
+
+
+@masked_softmax.check
+def _(student: Student, draw: Draw) -> None:
+    """A query that may read nothing."""
+    mask = readable(draw, 3, 5)
+    mask[1] = False
+    masked_softmax_on(student, draw.normal(3, 5), mask)
+
+
+@masked_softmax.check
+def _(student: Student, draw: Draw) -> None:
+    """Scores of ±10,000, the largest among those that may not be read.
+
+    At this size float32 has three digits left behind the point.
+    """
+    masked_softmax_on(student, 1e4 * draw.normal(3, 5).sign(), readable(draw, 3, 5), tolerance=2e-3)
+    scores, mask = draw.normal(3, 5) - 1e4, readable(draw, 3, 5)
+    scores[0] += 2e4
+    scores[:, -1] = 1e4
+    masked_softmax_on(student, scores, mask, tolerance=2e-3)
+
+
+# --- attention --------------------------------------------------------------------------------
+
+attention = Question(
+    "03.attention",
+    "attention",
+    title="Scaled dot-product attention",
+    points=3,
+    minutes=10,
+    difficulty=2,
+    section=f"{CHAPTER}#three-vectors-look-for-offer-hand-over",
+    forbid=READY_MADE,
+)
+
+
+def reference_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor,
+    *,
+    divide: float | None = None,
+    **options: Any,
+) -> Tensor:
+    """Attend in float64; `divide` replaces √d_k, and the options go to the softmax."""
+    scores = q.double() @ k.double().mT / (divide or math.sqrt(q.shape[-1]))
+    return reference_softmax(scores, mask, **options) @ v.double()
+
+
+def attention_on(
+    student: Student, q: Tensor, k: Tensor, v: Tensor, mask: Tensor, tolerance: float = 1e-4
+) -> None:
+    """Compare attention with the right one and with known mistakes."""
+    y = tensor(student(q, k, v, mask), (*q.shape[:-1], v.shape[-1]))
+    some = mask.any(-1, keepdim=True)
+    finite = torch.isfinite(y)
+    if not finite.all():
+        where = " for a query that may read nothing" if (finite | ~some).all() else ""
+        raise Wrong(f"The result is NaN or infinite{where}.")
+    attend, root = functools.partial(reference_attention, q, k, v), math.sqrt(q.shape[-1])
+    right, everything = attend(mask), torch.ones_like(mask)
+    mistakes = {
+        UNDIVIDED: attend(mask, divide=1),
+        TOO_SMALL: attend(mask, divide=q.shape[-1]),
+        "The scores look divided by the root of the number of keys. d_k is the width of a query.":
+        attend(mask, divide=math.sqrt(k.shape[-2])),
+        "The scores look divided by the root of the values' width. d_k is that of a query.":
+        attend(mask, divide=math.sqrt(v.shape[-1])),
+        "The division looks applied after the softmax. It belongs to the scores.":
+        attend(mask, divide=1) / root,
+        LATE: attend(mask, late=True),
+        AXIS: attend(mask, axis=-2),
+        INVERTED: attend(~mask),
+        UNMASKED: attend(everything),
+        ZERO: attend(mask, hidden=0.0),
+        "The mask that is given looks ignored, and a causal one used.": attend(everything.tril()),
+        "A query that may read nothing has to get zeros.": torch.where(
+            some, right, v.double().mean(-2, keepdim=True)
+        ),
+    }  # fmt: skip
+    compare(y.double(), right, mistakes, tolerance=tolerance)
+
+
+@attention.check
+def _(student: Student, draw: Draw) -> None:
+    """Four queries, six keys, values of another width."""
+    q, k, v = draw.normal(2, 4, 8, std=2), draw.normal(2, 6, 8), draw.normal(2, 6, 3)
+    attention_on(student, q, k, v, readable(draw, 2, 4, 6))
+
+
+@attention.check
+def _(student: Student, draw: Draw) -> None:
+    """A query that may read nothing."""
+    mask = readable(draw, 4, 5)
+    mask[2] = False
+    attention_on(student, *(draw.normal(4, 2), draw.normal(5, 2), draw.normal(5, 3)), mask)

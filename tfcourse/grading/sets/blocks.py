@@ -1,0 +1,264 @@
+"""The exercises of chapter 03 on the MLP and the block, and the list of all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from tfcourse.blocks import Block
+from tfcourse.config import ModelConfig
+from tfcourse.feedforward import make_feed_forward
+from tfcourse.grading import tools
+from tfcourse.grading.questions import Draw, Question, Student, Wrong, compare, require, tensor
+from tfcourse.grading.sets.attention import attention, causal_mask, masked_softmax
+from tfcourse.grading.sets.heads import (
+    causal_attention,
+    fill,
+    grouped_attention,
+    layer_state,
+    per_head,
+)
+from tfcourse.grading.wire import Tool
+
+CHAPTER = "03_blocks.html"
+
+mlp = Question(
+    "03.mlp",
+    "MLP",
+    title="The MLP, plain and gated",
+    points=3,
+    minutes=12,
+    difficulty=2,
+    section=f"{CHAPTER}#the-bend",
+    forbid=("FeedForward", "SwiGLU", "make_feed_forward"),
+)
+
+
+def mlp_state(draw: Draw, d: int, d_ff: int, gated: bool) -> dict[str, Tensor]:
+    """Draw the matrices of an MLP."""
+    state = {"up.weight": draw.normal(d_ff, d), "down.weight": draw.normal(d, d_ff, std=0.5)}
+    return {"gate.weight": draw.normal(d_ff, d), **state} if gated else state
+
+
+def mlp_on(student: Student, draw: Draw, d: int, d_ff: int, gated: bool, x: Tensor) -> None:
+    """Compare the layer with the package's, and with known mistakes."""
+    module, state = student(d, d_ff, gated), mlp_state(draw, d, d_ff, gated)
+    fill(student, module, state)
+    y = tensor(student.call(module, x), x.shape)
+    require(bool(torch.isfinite(y).all()), "The result is NaN or infinite.")
+    kind: Any = "swiglu" if gated else "gelu"
+    layer = make_feed_forward(
+        ModelConfig(vocab_size=2, d_model=d, n_heads=1, d_ff=d_ff, activation=kind)
+    )
+    down = state["down.weight"].T
+    p = x @ state["up.weight"].T
+    if gated:
+        g = x @ state["gate.weight"].T
+        both = torch.cat([state["gate.weight"], state["up.weight"]])
+        layer.load_state_dict({"gate_up.weight": both, "down.weight": state["down.weight"]})
+        mistakes = {
+            "The gate looks exchanged with what passes: SiLU belongs to the gate.": F.silu(p) * g,
+            "The gate looks like a sigmoid. SiLU is g · sigmoid(g).": g.sigmoid() * p,
+            "The gate looks bent by GELU. SwiGLU has SiLU.": F.gelu(g) * p,
+            "The gate and what passes look added. They are multiplied.": F.silu(g) + p,
+            "SiLU looks applied to the product.": F.silu(g * p),
+            "SiLU looks applied to both halves.": F.silu(g) * F.silu(p),
+            "The gate looks used without its bend.": g * p,
+            "The gate looks left out.": F.silu(p),
+            "With gated=True it looks like the plain MLP.": F.gelu(p),
+        }
+    else:
+        layer.load_state_dict(state)
+        mistakes = {
+            "The two matrices look joined without a bend. Then they are one matrix.": p,
+            "It looks like ReLU.": p.relu(),
+            "It looks like SiLU. The plain MLP has GELU.": F.silu(p),
+            "It looks like tanh.": p.tanh(),
+            "GELU looks applied before the first matrix.": F.gelu(x) @ state["up.weight"].T,
+        }
+    wrong = {message: hidden @ down for message, hidden in mistakes.items()}
+    wrong["It looks as if x itself was added. The block does that."] = layer(x).detach() + x
+    wrong["Something looks to bend the result once more, after the last matrix."] = F.gelu(layer(x))
+    # GELU's usual approximation by tanh may pass.
+    compare(y, layer(x).detach(), wrong, tolerance=3e-3)
+
+
+@mlp.check
+def _(student: Student, draw: Draw) -> None:
+    """The plain MLP with known weights."""
+    mlp_on(student, draw, 6, 10, False, draw.normal(2, 4, 6))
+
+
+@mlp.check
+def _(student: Student, draw: Draw) -> None:
+    """The gated one with known weights."""
+    mlp_on(student, draw, 6, 10, True, draw.normal(2, 4, 6))
+
+
+block_parameters = Question(
+    "03.block_parameters",
+    "block_parameters",
+    title="Count a block",
+    points=2,
+    minutes=8,
+    difficulty=2,
+    section=f"{CHAPTER}#where-the-parameters-are",
+    forbid=("Block", "MultiHeadAttention", "FeedForward", "DecoderLM", "numel", "n_params"),
+)
+
+
+def block_parameters_on(student: Student, d: int, d_ff: int, H: int, K: int) -> None:
+    """Compare the count with that of a live block, and with known mistakes."""
+    value = student(d, d_ff, H, K)
+    require(type(value) is int, f"The count is a {type(value).__name__}; it has to be an int.")
+    config = ModelConfig(vocab_size=2, d_model=d, d_ff=d_ff, n_heads=H, n_kv_heads=K)
+    with torch.device("meta"):  # shapes without numbers, so that a large one costs nothing
+        right = sum(p.numel() for p in Block(config).parameters())
+    kv, mlp_part, norms = 2 * d * K * (d // H), 2 * d * d_ff, 4 * d
+    mistakes = {
+        "The norms look left out: their γ and β are parameters, too.": right - norms,
+        "12d² is the count for d_ff = 4d and no norms.": 12 * d**2,
+        "12d² is for d_ff = 4d and as many heads of keys and values as of queries.": 12 * d**2
+        + norms,
+        "d_ff looks taken as 4d. It is an argument.": right - mlp_part + 8 * d**2,
+        "2d are missing. A block has two norms, each with a gain γ and a shift β.": right - 2 * d,
+        "The output projection looks left out.": right - d * d,
+        "Keys and values look counted for every query head.": right - kv + 2 * d * d,
+        "The heads look counted at full width. Each has d / n_heads features.": right
+        - (2 * d * d + kv)
+        + 2 * H * d * d
+        + 2 * K * d * d,
+        "Only one of keys and values looks counted.": right - kv // 2,
+        "The MLP has two matrices; one looks left out.": right - mlp_part // 2,
+        "The MLP has two matrices; it looks as if three were counted.": right + mlp_part // 2,
+        "Biases look counted. The matrices of this block have none.": right
+        + (2 * d + 2 * K * (d // H) + d_ff + d),
+    }
+    for message, count in mistakes.items():
+        if value == count != right:
+            raise Wrong(message)
+    much = "more" if value > right else "fewer"
+    require(
+        value == right,
+        f"It counts {abs(value - right)} parameters {much} than a block with d = {d}, "
+        f"d_ff = {d_ff}, {H} query heads and {K} heads of keys and values has.",
+    )
+
+
+@block_parameters.check
+def _(student: Student, draw: Draw) -> None:
+    """Every query head has its own keys and values."""
+    block_parameters_on(student, 16, 64, 4, 4)
+
+
+@block_parameters.check
+def _(student: Student, draw: Draw) -> None:
+    """Another hidden width, and shared keys and values."""
+    block_parameters_on(student, 12, 20, 6, 2)
+
+
+# --- the block --------------------------------------------------------------------------------
+
+transformer_block = Question(
+    "03.transformer_block",
+    "TransformerBlock",
+    title="A block in two orders",
+    points=4,
+    minutes=15,
+    difficulty=3,
+    section=f"{CHAPTER}#four-moves-two-orders",
+    forbid=("Block", "ResidualBranch", "TransformerEncoderLayer", "TransformerDecoderLayer"),
+)
+
+
+def parts(draw: Draw, d: int, H: int) -> list[Tool]:
+    """Draw attention, norm, MLP and norm of a block."""
+    state, (up, down) = layer_state(draw, d), mlp_state(draw, d, 2 * d, False).values()
+    norms = [Tool("layer_norm", (draw.uniform(0.5, 2, d), draw.normal(d))) for _ in range(2)]
+    attention_part = Tool("attention_layer", (state["qkv.weight"], state["out.weight"], H))
+    return [attention_part, norms[0], Tool("feed_forward", (up, down)), norms[1]]
+
+
+def package_block(given: list[Tool], d: int, H: int, pre_norm: bool) -> Block:
+    """Put the same parts into the package's block."""
+    order: Any = "pre" if pre_norm else "post"
+    block = Block(ModelConfig(vocab_size=2, d_model=d, n_heads=H, norm_position=order))
+    made = [getattr(tools, tool.name)(*tool.args) for tool in given]
+    attention, mlp = block.branches
+    attention.sublayer, attention.norm, mlp.sublayer, mlp.norm = made
+    return block
+
+
+def transformer_block_on(
+    student: Student, given: list[Tool], d: int, H: int, pre_norm: bool, x: Tensor
+) -> None:
+    """Compare the block with the package's, and with known mistakes."""
+    y = tensor(student.call(student(*given, pre_norm), x), x.shape)
+    block = package_block(given, d, H, pre_norm)
+    first, second = block.branches
+    a, n, m, o = first.sublayer, first.norm, second.sublayer, second.norm
+    with torch.no_grad():
+        right = block(x)
+        u = x + a(n(x))
+        v, w = n(x + a(x)), x + n(a(x))
+        normed = n(x)
+        copy = normed + a(normed)
+        swapped = x + a(o(x))
+        thought = x + m(o(x))
+        pre = {
+            "It looks like post-norm: pre_norm=True has the norm inside the branch.": o(v + m(v)),
+            "The update looks added to the normed copy, not to the stream.": o(copy) + m(o(copy)),
+            "The MLP's update looks added to x, so what attention wrote is lost.": x + m(o(u)),
+            "Attention and MLP both look at x. The MLP reads what attention wrote.": u + m(o(x)),
+            "The residuals look left out.": m(o(a(n(x)))),
+            "The second residual looks left out.": m(o(u)),
+            "The first residual looks left out.": a(n(x)) + m(o(a(n(x)))),
+            "The two norms look exchanged.": swapped + m(n(swapped)),
+            "The first norm looks used twice.": u + m(n(u)),
+            "The MLP looks placed before attention.": thought + a(n(thought)),
+            "The MLP looks fed without its norm.": u + m(u),
+            "The stream itself looks normed at the end.": o(u + m(u)),
+        }
+        post = {
+            "It looks like pre-norm: pre_norm=False has the norm on the stream.": u + m(o(u)),
+            "The norm looks applied to the update, before the addition.": w + o(m(w)),
+            "The MLP's update looks added to x, so what attention wrote is lost.": o(x + m(v)),
+            "Attention and MLP both look at x. The MLP reads what attention wrote.": o(v + m(x)),
+            "The residuals look left out.": o(m(n(a(x)))),
+            "The second residual looks left out.": o(m(v)),
+            "The two norms look exchanged.": n(o(x + a(x)) + m(o(x + a(x)))),
+            "The first norm looks used twice.": n(v + m(v)),
+            "The last norm looks left out.": v + m(v),
+            "The norm after attention looks left out.": o(x + a(x) + m(x + a(x))),
+        }
+    advice = "Try it with both updates 0: pre-norm gives back x." if pre_norm else ""
+    says = f"The numbers are not the right ones with pre_norm={pre_norm}. {advice}"
+    compare(y, right, pre if pre_norm else post, says.rstrip())
+
+
+@transformer_block.check
+def _(student: Student, draw: Draw) -> None:
+    """Pre-norm with all parts at work."""
+    transformer_block_on(student, parts(draw, 6, 2), 6, 2, True, draw.normal(2, 4, 6, std=3))
+
+
+@transformer_block.check
+def _(student: Student, draw: Draw) -> None:
+    """Post-norm with all parts at work."""
+    transformer_block_on(student, parts(draw, 6, 2), 6, 2, False, draw.normal(2, 4, 6, std=3))
+
+
+QUESTIONS = [
+    causal_mask,
+    masked_softmax,
+    attention,
+    per_head,
+    grouped_attention,
+    mlp,
+    block_parameters,
+    causal_attention,
+    transformer_block,
+]
