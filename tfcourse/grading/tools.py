@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+
+from tfcourse.architectures import DecoderLM
+from tfcourse.config import ModelConfig
 
 
 def linear(weight: Tensor, bias: Tensor | None = None) -> nn.Linear:
@@ -30,3 +34,27 @@ def scale(factor: float) -> Callable[[Tensor], Tensor]:
 def tanh_of(weight: Tensor) -> Callable[[Tensor], Tensor]:
     """Make the function x ↦ tanh(x Wᵀ), with W of shape [d d]."""
     return lambda x: torch.tanh(x @ weight.mT)
+
+
+def layer_norm(gain: Tensor, shift: Tensor, eps: float = 1e-5) -> Callable[[Tensor], Tensor]:
+    """Make LayerNorm with known γ and β, each of shape [d]."""
+    return lambda x: F.layer_norm(x, gain.shape, gain, shift, eps)
+
+
+def decoder(fields: dict, state: dict[str, Tensor]) -> DecoderLM:
+    """Make a `DecoderLM` of this configuration and these weights."""
+    model = DecoderLM(ModelConfig(**fields))
+    model.load_state_dict(state)
+    return model
+
+
+def decoder_parts(fields: dict, state: dict[str, Tensor]) -> DecoderLM:
+    """Make a `DecoderLM` that can be used part by part, but not be called as a whole."""
+
+    def refuse(*args, **kwargs):
+        raise RuntimeError("call the parts one after the other, not the model or its stack.")
+
+    model = decoder(fields, state)
+    for whole in (model, model.stack):
+        whole.forward = refuse  # type: ignore[method-assign]
+    return model
