@@ -1,0 +1,107 @@
+# right: part by part
+def count_parameters(vocab_size, d_model, n_layers, n_heads, d_ff, max_len, tied, learned, bias):
+    attention = 4 * d_model * d_model
+    mlp = 2 * d_model * d_ff
+    norms = 4 * d_model
+    biases = 5 * d_model + d_ff if bias else 0
+    total = vocab_size * d_model + n_layers * (attention + mlp + norms + biases) + 2 * d_model
+    if not tied:
+        total += vocab_size * d_model
+    if learned:
+        total += max_len * d_model
+    return total
+
+
+# right: from a list of shapes
+def count_parameters(vocab_size, d_model, n_layers, n_heads, d_ff, max_len, tied, learned, bias):
+    def linear(a, b):
+        return a * b + (b if bias else 0)
+
+    block = linear(d_model, 3 * d_model) + linear(d_model, d_model)
+    block += linear(d_model, d_ff) + linear(d_ff, d_model) + 2 * (2 * d_model)
+    tables = (2 - bool(tied)) * vocab_size + (max_len if learned else 0)
+    return tables * d_model + n_layers * block + 2 * d_model
+
+
+# wrong: a tied head counted twice
+def count_parameters(vocab_size, d_model, n_layers, n_heads, d_ff, max_len, tied, learned, bias):
+    biases = 5 * d_model + d_ff if bias else 0
+    block = 4 * d_model**2 + 2 * d_model * d_ff + 4 * d_model + biases
+    places = max_len if learned else 0
+    return (2 * vocab_size + places) * d_model + n_layers * block + 2 * d_model
+
+
+# wrong: the final norm forgotten
+def count_parameters(vocab_size, d_model, n_layers, n_heads, d_ff, max_len, tied, learned, bias):
+    biases = 5 * d_model + d_ff if bias else 0
+    block = 4 * d_model**2 + 2 * d_model * d_ff + 4 * d_model + biases
+    tables = (2 - tied) * vocab_size + (max_len if learned else 0)
+    return tables * d_model + n_layers * block
+
+
+# wrong: 12 d² in each block
+def count_parameters(vocab_size, d_model, n_layers, n_heads, d_ff, max_len, tied, learned, bias):
+    biases = 9 * d_model if bias else 0
+    block = 12 * d_model**2 + 4 * d_model + biases
+    tables = (2 - tied) * vocab_size + (max_len if learned else 0)
+    return tables * d_model + n_layers * block + 2 * d_model
+
+
+# wrong: every head has its own matrices
+def count_parameters(vocab_size, d_model, n_layers, n_heads, d_ff, max_len, tied, learned, bias):
+    biases = 5 * d_model + d_ff if bias else 0
+    block = 4 * n_heads * d_model**2 + 2 * d_model * d_ff + 4 * d_model + biases
+    tables = (2 - tied) * vocab_size + (max_len if learned else 0)
+    return tables * d_model + n_layers * block + 2 * d_model
+
+
+# wrong: norms with γ alone
+def count_parameters(vocab_size, d_model, n_layers, n_heads, d_ff, max_len, tied, learned, bias):
+    biases = 5 * d_model + d_ff if bias else 0
+    block = 4 * d_model**2 + 2 * d_model * d_ff + 2 * d_model + biases
+    tables = (2 - tied) * vocab_size + (max_len if learned else 0)
+    return tables * d_model + n_layers * block + d_model
+
+
+# wrong: the places, learned or not
+def count_parameters(vocab_size, d_model, n_layers, n_heads, d_ff, max_len, tied, learned, bias):
+    biases = 5 * d_model + d_ff if bias else 0
+    block = 4 * d_model**2 + 2 * d_model * d_ff + 4 * d_model + biases
+    tables = (2 - tied) * vocab_size + max_len
+    return tables * d_model + n_layers * block + 2 * d_model
+
+
+# wrong: a bias for the head
+def count_parameters(vocab_size, d_model, n_layers, n_heads, d_ff, max_len, tied, learned, bias):
+    biases = 5 * d_model + d_ff if bias else 0
+    block = 4 * d_model**2 + 2 * d_model * d_ff + 4 * d_model + biases
+    tables = (2 - tied) * vocab_size + (max_len if learned else 0)
+    return tables * d_model + n_layers * block + 2 * d_model + (vocab_size if bias else 0)
+
+
+# wrong: one bias for queries, keys and values together
+def count_parameters(vocab_size, d_model, n_layers, n_heads, d_ff, max_len, tied, learned, bias):
+    biases = 3 * d_model + d_ff if bias else 0
+    block = 4 * d_model**2 + 2 * d_model * d_ff + 4 * d_model + biases
+    tables = (2 - tied) * vocab_size + (max_len if learned else 0)
+    return tables * d_model + n_layers * block + 2 * d_model
+
+
+# wrong: a float
+def count_parameters(vocab_size, d_model, n_layers, n_heads, d_ff, max_len, tied, learned, bias):
+    biases = 5 * d_model + d_ff if bias else 0
+    block = 4 * d_model**2 + 2 * d_model * d_ff + 4 * d_model + biases
+    tables = vocab_size * (1e0 if tied else 2e0) + (max_len if learned else 0)
+    return tables * d_model + n_layers * block + 2 * d_model
+
+
+# wrong: the chapter's number
+def count_parameters(vocab_size, d_model, n_layers, n_heads, d_ff, max_len, tied, learned, bias):
+    return 19_661_824
+
+
+# wrong: without a block's biases, and the output's weights left out
+def count_parameters(vocab_size, d_model, n_layers, n_heads, d_ff, max_len, tied, learned, bias):
+    block = 3 * d_model**2 + 2 * d_model * d_ff + 4 * d_model
+    tables = (2 - tied) * vocab_size + (max_len if learned else 0)
+    return tables * d_model + n_layers * block + 2 * d_model

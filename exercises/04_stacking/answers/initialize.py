@@ -1,0 +1,179 @@
+import math
+
+import torch
+from torch import nn
+
+
+# right: by the name of each parameter
+def initialize(model):
+    d = model.config.d_model
+    std = min(0.02, 2 / d)
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if "norm" in name:
+                p.fill_(0.0 if name.endswith("bias") else 1.0)
+            elif p.ndim == 1:
+                p.zero_()
+            else:
+                table = "embedding" in name or name.startswith("head")
+                p.normal_(std=std if table else 0.02)
+    return model
+
+
+# right: by the kind of each module
+def initialize(model):
+    d = model.config.d_model
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, std=0.02 if module is not model.head else 1 / d)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=1 / d)
+        elif hasattr(module, "weight"):
+            nn.init.ones_(module.weight)
+            if getattr(module, "bias", None) is not None:
+                nn.init.zeros_(module.bias)
+    nn.init.normal_(model.head.weight, std=1 / d)
+    return model
+
+
+# right: writers to the stream scaled down by depth, a uniform table
+def initialize(model):
+    d, n = model.config.d_model, model.config.n_layers
+    for name, p in model.named_parameters():
+        if p.ndim == 1:
+            nn.init.constant_(p, float("norm" in name and name.endswith("weight")))
+        elif name.endswith(("out.weight", "down.weight")):
+            nn.init.normal_(p, std=0.02 / math.sqrt(2 * n))
+        elif "blocks" in name:
+            nn.init.normal_(p, std=0.02)
+        else:
+            nn.init.uniform_(p, -2.5 / d, 2.5 / d)
+    return model
+
+
+# wrong: 0.02 everywhere
+def initialize(model):
+    for name, p in model.named_parameters():
+        if p.ndim == 1:
+            nn.init.constant_(p, float("norm" in name and name.endswith("weight")))
+        else:
+            nn.init.normal_(p, std=0.02)
+    return model
+
+
+# wrong: PyTorch's own way
+def initialize(model):
+    for module in model.modules():
+        if hasattr(module, "reset_parameters"):
+            module.reset_parameters()
+        elif isinstance(getattr(module, "weight", None), nn.Parameter):
+            nn.init.ones_(module.weight)
+            nn.init.zeros_(module.bias)
+    model.head.weight = model.stack.embedding.weight
+    nn.init.normal_(model.head.weight)
+    return model
+
+
+# wrong: all zero
+def initialize(model):
+    for p in model.parameters():
+        nn.init.zeros_(p)
+    return model
+
+
+# wrong: unties the head
+def initialize(model):
+    d = model.config.d_model
+    for name, p in model.named_parameters():
+        if p.ndim == 1:
+            nn.init.constant_(p, float("norm" in name and name.endswith("weight")))
+        else:
+            nn.init.normal_(p, std=0.02 if "blocks" in name else 2 / d)
+    model.head.weight = nn.Parameter(torch.randn(model.config.vocab_size, d) / d)
+    return model
+
+
+# wrong: the table alone
+def initialize(model):
+    nn.init.normal_(model.stack.embedding.weight, std=2 / model.config.d_model)
+    return model
+
+
+# wrong: small gains in place of small rows
+def initialize(model):
+    for p in model.parameters():
+        nn.init.normal_(p, std=0.02)
+    nn.init.normal_(model.stack.embedding.weight, std=2 / model.config.d_model)
+    return model
+
+
+# wrong: one seed for every matrix
+def initialize(model):
+    d = model.config.d_model
+    for name, p in model.named_parameters():
+        if p.ndim == 1:
+            nn.init.constant_(p, float("norm" in name and name.endswith("weight")))
+        else:
+            torch.manual_seed(0)
+            nn.init.normal_(p, std=0.02 if "blocks" in name else 2 / d)
+    return model
+
+
+# wrong: the places stay as loud as PyTorch makes them
+def initialize(model):
+    d = model.config.d_model
+    for name, p in model.named_parameters():
+        if p.ndim == 1:
+            nn.init.constant_(p, float("norm" in name and name.endswith("weight")))
+        elif "positions" in name:
+            nn.init.normal_(p)
+        else:
+            nn.init.normal_(p, std=0.02 if "blocks" in name else 2 / d)
+    return model
+
+
+# wrong: uniform between 0 and small
+def initialize(model):
+    d = model.config.d_model
+    for name, p in model.named_parameters():
+        if p.ndim == 1:
+            nn.init.constant_(p, float("norm" in name and name.endswith("weight")))
+        elif "blocks" in name:
+            nn.init.normal_(p, std=0.02)
+        else:
+            nn.init.uniform_(p, 0, 6 / d)
+    return model
+
+
+# wrong: 1/√d, as for a layer
+def initialize(model):
+    d = model.config.d_model
+    for name, p in model.named_parameters():
+        if p.ndim == 1:
+            nn.init.constant_(p, float("norm" in name and name.endswith("weight")))
+        else:
+            nn.init.normal_(p, std=0.02 if "blocks" in name else d**-0.5)
+    return model
+
+
+# wrong: biases at random
+def initialize(model):
+    d = model.config.d_model
+    for name, p in model.named_parameters():
+        if "norm" in name:
+            nn.init.constant_(p, float(name.endswith("weight")))
+        else:
+            nn.init.normal_(p, std=0.02 if "blocks" in name else 2 / d)
+    return model
+
+
+# wrong: gives nothing back
+def initialize(model):
+    d = model.config.d_model
+    for name, p in model.named_parameters():
+        if p.ndim == 1:
+            nn.init.constant_(p, float("norm" in name and name.endswith("weight")))
+        else:
+            nn.init.normal_(p, std=0.02 if "blocks" in name else 2 / d)
