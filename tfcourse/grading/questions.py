@@ -188,16 +188,18 @@ def first_line(check: Check) -> str:
 
 
 def used_names(source: str) -> set[str]:
-    """Return the names that code reads, imports or looks up as attributes."""
+    """Return what code imports, looks up as attributes, or reads without giving it a value."""
     try:
         tree = ast.parse(textwrap.dedent(source))
     except SyntaxError:
         return set()
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            names.add(node.id)
-        elif isinstance(node, ast.Attribute):
+    nodes = list(ast.walk(tree))
+    variables = [n for n in nodes if isinstance(n, ast.Name)]
+    own = {n.id for n in variables if isinstance(n.ctx, ast.Store)}
+    own |= {n.arg for n in nodes if isinstance(n, ast.arg)}
+    names = {n.id for n in variables} - own
+    for node in nodes:
+        if isinstance(node, ast.Attribute):
             names.add(node.attr)
         elif isinstance(node, ast.ImportFrom | ast.Import):
             names |= {alias.name.rpartition(".")[2] for alias in node.names}

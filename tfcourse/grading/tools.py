@@ -11,6 +11,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from tfcourse.architectures import EncoderDecoder
+from tfcourse.config import ModelConfig
+
 
 def linear(weight: Tensor, bias: Tensor | None = None) -> nn.Linear:
     """Make a linear layer of known weights, [d_out d_in] and [d_out]."""
@@ -30,3 +33,11 @@ def scale(factor: float) -> Callable[[Tensor], Tensor]:
 def tanh_of(weight: Tensor) -> Callable[[Tensor], Tensor]:
     """Make the function x ↦ tanh(x Wᵀ), with W of shape [d d]."""
     return lambda x: torch.tanh(x @ weight.mT)
+
+
+def encoder_decoder(fields: dict, state: dict[str, Tensor]) -> nn.Module:
+    """Make an `EncoderDecoder` of this configuration and these weights, in evaluation mode."""
+    with torch.device("meta"):
+        model = EncoderDecoder(ModelConfig(**fields))
+    model.load_state_dict(state, assign=True)
+    return model.eval()
