@@ -1,0 +1,94 @@
+import torch
+from einops import rearrange
+from torch.nn import functional as F
+
+
+# right: to channels first, interpolate, and back
+def resize_positions(positions, old, new):
+    first, learned = positions[:, :1], positions[:, 1:]
+    grid = rearrange(learned, "1 (h w) d -> 1 d h w", h=old[0])
+    grid = F.interpolate(grid, size=new, mode="bicubic", align_corners=False)
+    return torch.cat([first, rearrange(grid, "1 d h w -> 1 (h w) d")], dim=1)
+
+
+# right: by permute, leaving the native grid alone
+def resize_positions(positions, old, new):
+    if tuple(old) == tuple(new):
+        return positions
+    d = positions.shape[-1]
+    grid = positions[0, 1:].view(old[0], old[1], d).permute(2, 0, 1)[None]
+    grid = F.interpolate(grid, size=tuple(new), mode="bicubic")
+    return torch.cat([positions[:, :1], grid.permute(0, 2, 3, 1).reshape(1, -1, d)], dim=1)
+
+
+# right: one feature at a time
+def resize_positions(positions, old, new):
+    planes = []
+    for feature in positions[0, 1:].unbind(dim=-1):
+        plane = F.interpolate(feature.reshape(1, 1, *old), size=new, mode="bicubic")
+        planes.append(plane.flatten())
+    return torch.cat([positions[:, :1], torch.stack(planes, dim=-1)[None]], dim=1)
+
+
+# wrong: bilinear
+def resize_positions(positions, old, new):
+    grid = rearrange(positions[:, 1:], "1 (h w) d -> 1 d h w", h=old[0])
+    grid = F.interpolate(grid, size=new, mode="bilinear", align_corners=False)
+    return torch.cat([positions[:, :1], rearrange(grid, "1 d h w -> 1 (h w) d")], dim=1)
+
+
+# wrong: corners aligned
+def resize_positions(positions, old, new):
+    grid = rearrange(positions[:, 1:], "1 (h w) d -> 1 d h w", h=old[0])
+    grid = F.interpolate(grid, size=new, mode="bicubic", align_corners=True)
+    return torch.cat([positions[:, :1], rearrange(grid, "1 d h w -> 1 (h w) d")], dim=1)
+
+
+# wrong: a reshape that takes features for places
+def resize_positions(positions, old, new):
+    grid = positions[:, 1:].reshape(1, -1, *old)
+    grid = F.interpolate(grid, size=new, mode="bicubic", align_corners=False)
+    return torch.cat([positions[:, :1], rearrange(grid, "1 d h w -> 1 (h w) d")], dim=1)
+
+
+# wrong: rows taken for columns
+def resize_positions(positions, old, new):
+    grid = rearrange(positions[:, 1:], "1 (w h) d -> 1 d h w", h=old[0])
+    grid = F.interpolate(grid, size=new, mode="bicubic", align_corners=False)
+    return torch.cat([positions[:, :1], rearrange(grid, "1 d h w -> 1 (w h) d")], dim=1)
+
+
+# wrong: a square grid
+def resize_positions(positions, old, new):
+    n = int((positions.shape[1] - 1) ** 0.5)
+    grid = rearrange(positions[:, 1 : 1 + n * n], "1 (h w) d -> 1 d h w", h=n)
+    grid = F.interpolate(grid, size=new, mode="bicubic", align_corners=False)
+    return torch.cat([positions[:, :1], rearrange(grid, "1 d h w -> 1 (h w) d")], dim=1)
+
+
+# wrong: along the row, CLS with it
+def resize_positions(positions, old, new):
+    n = 1 + new[0] * new[1]
+    return F.interpolate(positions.mT, size=n, mode="linear", align_corners=False).mT
+
+
+# wrong: CLS dropped
+def resize_positions(positions, old, new):
+    grid = rearrange(positions[:, 1:], "1 (h w) d -> 1 d h w", h=old[0])
+    grid = F.interpolate(grid, size=new, mode="bicubic", align_corners=False)
+    return rearrange(grid, "1 d h w -> 1 (h w) d")
+
+
+# wrong: cut off, or filled with the last position
+def resize_positions(positions, old, new):
+    n = 1 + new[0] * new[1]
+    last = positions[:, -1:].expand(1, n, -1)
+    return torch.cat([positions, last], dim=1)[:, :n]
+
+
+# wrong: no gradient reaches what is learned
+def resize_positions(positions, old, new):
+    first, learned = positions[:, :1], positions[:, 1:].detach()
+    grid = rearrange(learned, "1 (h w) d -> 1 d h w", h=old[0])
+    grid = F.interpolate(grid, size=new, mode="bicubic", align_corners=False)
+    return torch.cat([first, rearrange(grid, "1 d h w -> 1 (h w) d")], dim=1)

@@ -1,0 +1,258 @@
+"""The exercises of chapter 06 on writing; `architectures` lists those of the whole set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from tfcourse.architectures import EncoderDecoder
+from tfcourse.config import ModelConfig
+from tfcourse.generation import generate
+from tfcourse.grading.questions import Draw, Question, Student, compare, require, tensor
+from tfcourse.grading.sets.architectures_layers import CHAPTER, attend, several
+from tfcourse.grading.tools import encoder_decoder
+from tfcourse.grading.wire import Tool
+
+cached_attention = Question(
+    "06.cached_attention",
+    "cached_attention",
+    title="Attention with a cache",
+    points=3,
+    minutes=15,
+    difficulty=3,
+    section=f"{CHAPTER}#what-grows-while-it-writes",
+    forbid=("causal_mask", "causal_lower_right", "MultiHeadAttention", "KVCache"),
+)
+
+
+def check_cached_attention(
+    student: Student, q: Tensor, k: Tensor, v: Tensor, chunks: list[int], n_cached: int = 0
+) -> None:
+    """Compare chunk after chunk with what attention gives when it reads everything at once.
+
+    The first `n_cached` positions are in the cache already.
+    """
+    full = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    keys, values, start = k[:, :, :n_cached], v[:, :, :n_cached], n_cached
+    for n in chunks:
+        new = slice(start, start + n)
+        answer = student(q[:, :, new], k[:, :, new], v[:, :, new], keys, values)
+        mixed, new_keys, new_values = several(answer, "mixed, keys, values")
+        tensor(mixed, full[:, :, new].shape, "mixed")
+        mistakes = mistakes_of_cached_attention(q[:, :, new], k, v, start)
+        says = "What a new position gathers is not what it gathers without a cache."
+        compare(mixed, full[:, :, new], mistakes, says)
+        for name, got, everything in (("keys", new_keys, k), ("values", new_values, v)):
+            old, fresh = everything[:, :, :start], everything[:, :, new]
+            right = everything[:, :, : start + n]
+            crossed = {
+                f"The new {name} look put before the old ones.": torch.cat([fresh, old], dim=2)
+            }
+            tensor(got, right.shape, name)
+            compare(got, right, crossed, f"The {name} are not the old ones, then the new ones.")
+        keys, values, start = new_keys, new_values, start + n
+
+
+def mistakes_of_cached_attention(q: Tensor, k: Tensor, v: Tensor, start: int) -> dict[str, Tensor]:
+    """What known misconceptions compute for new queries; `k` and `v` are those of all positions."""
+    n = q.shape[2]
+    k, v = k[:, :, : start + n], v[:, :, : start + n]
+    every = torch.ones(n, start + n, dtype=torch.bool)
+    past = every.tril(start)
+    found = {
+        "The mask looks aligned at the top left: the first new position reads one key alone. "
+        "It stands after all that are cached.": attend(q, k, v, every.tril()),
+        "A new position looks as if it read the new ones after it.": attend(q, k, v, every),
+        "What is cached looks as if nobody read it.": attend(
+            q, k[:, :, start:], v[:, :, start:], every[:, start:].tril()
+        ),
+        "The new positions look as if they read the cache alone, and not each other.": attend(
+            q, k, v, every.tril(start) & (torch.arange(start + n) < start)
+        ),
+        "The mask looks shifted by one: a new position does not read itself.": attend(
+            q, k, v, every.tril(start - 1)
+        ),
+        "The mask looks shifted by one: a new position reads the next one.": attend(
+            q, k, v, every.tril(start + 1)
+        ),
+        "The scores look undivided. What keeps their size from growing with d_k?": attend(
+            q, k, v, past, scale=1.0
+        ),
+        "The new keys look put before the old ones.": attend(
+            q, k.roll(n, dims=2), v.roll(n, dims=2), past
+        ),
+    }
+    return found
+
+
+@cached_attention.check
+def _(student: Student, draw: Draw) -> None:
+    """One new position, then another."""
+    q, k, v = (draw.normal(2, 2, 6, 4) for _ in range(3))
+    check_cached_attention(student, q, k, v, [1, 1], n_cached=4)
+
+
+@cached_attention.check
+def _(student: Student, draw: Draw) -> None:
+    """Three new positions at once."""
+    q, k, v = (draw.normal(2, 2, 7, 4) for _ in range(3))
+    check_cached_attention(student, q, k, v, [3], n_cached=4)
+
+
+@cached_attention.check
+def _(student: Student, draw: Draw) -> None:
+    """A whole text in chunks, the first with an empty cache."""
+    q, k, v = (draw.normal(1, 2, 8, 4) for _ in range(3))
+    check_cached_attention(student, q, k, v, [3, 1, 4])
+
+
+greedy_decode = Question(
+    "06.greedy_decode",
+    "greedy_decode",
+    title="Write until EOS",
+    points=4,
+    minutes=20,
+    difficulty=4,
+    section=f"{CHAPTER}#read-one-text-write-another-dates",
+    forbid=("generate",),
+)
+
+FIELDS: dict[str, Any] = dict(
+    vocab_size=12, d_model=16, n_heads=2, n_layers=1, max_len=16, tie_embeddings=False
+)
+PAD, BOS, MAX_NEW = 0, 1, 8
+
+
+@dataclass
+class Translation:
+    """A small model with random weights, sources, and which token counts as EOS."""
+
+    state: dict[str, Tensor]
+    sources: list[list[int]]
+    eos: int
+    written: list[list[int]]
+
+    @classmethod
+    def draw(cls, draw: Draw, lengths: list[int]) -> Translation:
+        """Draw until rows end at different steps, no choice is close, and PADs would tell."""
+        for case in cls._cases(draw, lengths):
+            ends = {len(row) for row in case.written}
+            if len(ends) >= min(3, len(lengths)) and case._is_clear():
+                return case
+        raise AssertionError("no model among so many: the draw is broken")
+
+    @classmethod
+    def _cases(cls, draw: Draw, lengths: list[int]) -> Iterator[Translation]:
+        with torch.device("meta"):
+            shapes = EncoderDecoder(ModelConfig(**FIELDS)).state_dict()
+        for _ in range(200):
+            state = {name: _weight(draw, name, w.shape) for name, w in shapes.items()}
+            sources = [draw.integers(3, 12, n).tolist() for n in lengths]
+            case = cls(state, sources, -1, [])
+            free = case.write()
+            eos = max(range(2, 12), key=lambda t: len({(*r, t).index(t) for r in free}))
+            yield cls(state, sources, eos, [row[: (*row, eos).index(eos) + 1] for row in free])
+
+    def model(self) -> EncoderDecoder:
+        return encoder_decoder(FIELDS, self.state)  # type: ignore[return-value]
+
+    def write(self) -> list[list[int]]:
+        """Let the package write, without an end."""
+        starts = [[BOS]] * len(self.sources)
+        return generate(self.model(), starts, MAX_NEW, sources=self.sources, temperature=0.0)
+
+    def write_so(self, masked: bool = True, at: int = -1) -> list[list[int]]:
+        """Write without an end, as a mistake does: PADs read, or another position's logits."""
+        model, longest = self.model(), max(map(len, self.sources))
+        source = torch.tensor([row + [PAD] * (longest - len(row)) for row in self.sources])
+        tokens = torch.full((len(source), 1), BOS)
+        with torch.no_grad():
+            for _ in range(MAX_NEW):
+                logits = model(tokens, source, source_mask=source != PAD if masked else None)
+                tokens = torch.cat([tokens, logits[:, at].argmax(-1, keepdim=True)], dim=1)
+        return tokens[:, 1:].tolist()
+
+    def until_eos(self, rows: list[list[int]]) -> list[list[int]]:
+        """Cut each row after its first EOS."""
+        return [row[: (*row, self.eos).index(self.eos) + 1] for row in rows]
+
+    def mistakes(self) -> dict[str, list[list[int]]]:
+        """What known misconceptions write."""
+        free, unmasked = self.write(), self.write_so(masked=False)
+        first, last = min(map(len, self.written)), max(map(len, self.written))
+        return {
+            "The source's PADs look read. A row depends on the others of its batch then.": (
+                self.until_eos(unmasked)
+            ),
+            "It looks as if the logits at the first position were read, at each step.": (
+                self.until_eos(self.write_so(at=0))
+            ),
+            "A row looks as if it went on after its EOS.": [row[:last] for row in free],
+            "A row looks as if it went on after its EOS, to the most tokens.": free,
+            "All rows look stopped when the first one ends.": [row[:first] for row in self.written],
+            "BOS looks kept. What was given is not part of what was written.": [
+                [BOS, *row] for row in self.written
+            ],
+            "EOS looks left out. It was written, too: keep it.": [
+                [t for t in row if t != self.eos] for row in self.written
+            ],
+            "It looks one token short of the most that may be written.": [
+                row[: MAX_NEW - 1] for row in self.written
+            ],
+        }
+
+    def _is_clear(self) -> bool:
+        rows = self.written
+        clear = all(
+            self._gap(source, row) > 1e-3 for source, row in zip(self.sources, rows, strict=True)
+        )
+        padded = min(map(len, self.sources)) < max(map(len, self.sources))
+        return clear and (not padded or self.until_eos(self.write_so(masked=False)) != rows)
+
+    def _gap(self, source: list[int], row: list[int]) -> float:
+        """Return by how much each choice led, at the least."""
+        with torch.no_grad():
+            logits = self.model()(torch.tensor([[BOS, *row[:-1]]]), torch.tensor([source]))
+        best, second = logits.topk(2, dim=-1).values.unbind(dim=-1)
+        return float((best - second).min())
+
+
+def _weight(draw: Draw, name: str, shape: torch.Size) -> Tensor:
+    if len(shape) == 1:  # a norm
+        return torch.full(shape, float(name.endswith("weight")))
+    large = "embedding" in name or "cross" in name
+    return draw.normal(*shape, std=1.0 if large else 0.3)
+
+
+def check_greedy_decode(student: Student, case: Translation) -> None:
+    """Compare with what the package writes."""
+    model = Tool("encoder_decoder", (FIELDS, case.state))
+    answer: Any = student(model, case.sources, BOS, case.eos, PAD, MAX_NEW)
+    rows = isinstance(answer, list) and all(isinstance(row, list) for row in answer)
+    require(rows, "It has to return a list with a list of token ids for each source.")
+    require(len(answer) == len(case.sources), "It has to return one list for each source.")
+    numbers = all(type(token) is int for row in answer for token in row)
+    require(numbers, "The token ids have to be of type int; `.tolist()` makes them.")
+    if answer == case.written:
+        return
+    for says, mistake in case.mistakes().items():
+        require(answer != mistake, says)
+    wrong = next(i for i, row in enumerate(case.written) if answer[i] != row)
+    require(False, f"Row {wrong}, of {len(case.sources)}, is not what the model writes.")
+
+
+@greedy_decode.check
+def _(student: Student, draw: Draw) -> None:
+    """Four sources of one length."""
+    check_greedy_decode(student, Translation.draw(draw, [4, 4, 4, 4]))
+
+
+@greedy_decode.check
+def _(student: Student, draw: Draw) -> None:
+    """Five sources of different lengths."""
+    check_greedy_decode(student, Translation.draw(draw, [3, 6, 1, 5, 2]))
