@@ -168,7 +168,7 @@ def test_what_has_to_be_written_cannot_be_called_under_another_name():
     assert "layer_norm" in question.problem(student, "", 0, question.checks)
     source = "from torch.nn.functional import layer_norm as ln\ndef twice(x): return ln(x, (4,))"
     assert "layer_norm" in question.problem(student, source, 0, [])
-    assert used_names("def f(x): return f(x).g", "f") == {"x", "g"}
+    assert used_names("def f(x): return f(x).g + h") == {"g", "h"}
 
 
 def test_the_same_seed_draws_the_same_numbers():
