@@ -186,13 +186,23 @@ def headings(cells: list[nbformat.NotebookNode]) -> dict[str, str]:
     return found
 
 
-def tests_in(path: Path) -> set[str]:
-    """List the names of the test functions of a file."""
-    if not path.exists():
+def tests_in(path: Path, measuring: bool = False) -> set[str]:
+    """List the names of the test functions of a file; of those that measure, if asked for.
+
+    A measuring test takes `record`, and no mark skips it or lets it fail.
+    """
+    if not path.is_file() or path.suffix != ".py":
         return set()
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    names = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-    return {name for name in names if name.startswith("test")}
+    tests = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name.startswith("test")]
+    if measuring:
+        tests = [
+            test
+            for test in tests
+            if "record" in [a.arg for a in test.args.args]
+            and not any(re.search(r"skip|xfail", ast.unparse(d)) for d in test.decorator_list)
+        ]
+    return {test.name for test in tests}
 
 
 def bib_keys(root: Path) -> set[str]:
@@ -275,7 +285,12 @@ def problems_of(chapter: Chapter, root: Path, keys: set[str]) -> list[str]:
     for claim in chapter.claims:
         for test in claim.measured_by or []:
             if not test_exists(root, test):
-                found.append(f"{claim.id}: there is no test {test}")
+                found.append(f"{claim.id}: measured_by: there is no test {test}")
+            elif test.partition("::")[2] not in tests_in(root / test.partition("::")[0], True):
+                found.append(
+                    f"{claim.id}: measured_by: {test} measures nothing; "
+                    "let it take `record`, and take away what skips it"
+                )
             elif not measurements(root, test):
                 found.append(
                     f"{claim.id}: {test} has stored no measurement; "

@@ -86,3 +86,16 @@ def test_the_stack_tracer_plays_and_stops(visit):
     assert widget.get_by_role("button", name="Play").count() == 1
     slider = widget.get_by_role("slider", name="Stage")
     assert slider.input_value() == slider.get_attribute("max")
+
+
+def test_the_slider_moves_while_the_trace_plays(visit):
+    """Catches: a first move that only stops the play, because drawing resets the slider."""
+    page = visit("http")
+    page.page.clock.install()
+    page.open(PAGE)
+    widget = page.page.locator(".tft-tracer")
+    widget.get_by_role("button", name="Play").click()
+    slider = widget.get_by_role("slider", name="Stage")
+    slider.press("End")
+    assert slider.input_value() == slider.get_attribute("max")
+    assert "Playing" not in spoken(widget)

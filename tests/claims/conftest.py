@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 from collections import defaultdict
@@ -20,10 +19,25 @@ ROOT = Path(__file__).resolve().parents[2]
 MEASURED = ROOT / "chapters" / "claims" / "measured"
 REFRESH = "if what came out is right, run: pytest tests/claims --store-measurements"
 new_measurements: dict[Path, dict[str, str]] = defaultdict(dict)
+collected: dict[Path, set[str]] = defaultdict(set)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--store-measurements", action="store_true", help="store what is measured")
+
+
+@pytest.hookimpl(tryfirst=True)  # before marks take some away
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Note the tests of each file, where whole files were asked for."""
+    if not any("::" in argument for argument in config.args):
+        for item in items:
+            collected[item.path].add(item.name)
+
+
+@pytest.fixture
+def stored_and_collected() -> Callable[[Path], tuple[set[str], set[str]]]:
+    """Give a function: the names under which a test file's measurements are stored, its tests."""
+    return lambda path: (set(stored(path)), collected[path])
 
 
 @pytest.fixture
@@ -74,9 +88,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if session.testsfailed:
         return
     for test_file, texts in new_measurements.items():
-        tree = ast.parse(test_file.read_text(encoding="utf-8"))
-        tests = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-        kept = {n: t for n, t in stored(test_file).items() if n.partition("[")[0] in tests}
+        kept = stored(test_file)
+        if tests := collected[test_file]:
+            kept = {name: text for name, text in kept.items() if name in tests}
         path = file_of(test_file)
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_suffix(".json.new")

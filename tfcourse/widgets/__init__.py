@@ -21,5 +21,5 @@ __all__ = [
     "PrefixProblems",
     "ResidualLab",
     "StackTracer",
+    "ThreeArchitectures",
 ]
-__all__ = ["PrefixProblems", "ResidualLab", "ThreeArchitectures"]

@@ -1,4 +1,5 @@
 const MOST_SIZE = 1e6;
+const isUsable = (value) => Number.isFinite(value) && Math.abs(value) <= MOST_SIZE;
 const sumOf = (values) => values.reduce((a, b) => a + b, 0);
 const meanOf = (values) => sumOf(values) / values.length;
 
@@ -96,15 +97,15 @@ function render({ model, el }) {
     const button = make("button", { type: "button" }, text);
     button.addEventListener("click", () => {
       const x = state().x.map((v) => Number(f(v).toPrecision(10)));
-      if (x.every((v) => Math.abs(v) <= MOST_SIZE)) set({ x });
+      if (x.every(isUsable)) set({ x });
     });
-    return button;
+    return { button, works: () => state().x.every((v) => isUsable(f(v))) };
   };
   const buttons = [
     act("Multiply x by 10", (v) => v * 10), act("Divide x by 10", (v) => v / 10), act("Add 5 to x", (v) => v + 5),
   ];
   const fields = make("div", { className: "tfc-fields" });
-  frame.controls.append(example.element, epsilon.element, ...buttons, fields);
+  frame.controls.append(example.element, epsilon.element, ...buttons.map((b) => b.button), fields);
 
   const ROWS = [["x", "x", 1], ["gamma", "γ", 0.5], ["beta", "β", 0.5]];
   let inputs = {};
@@ -115,7 +116,8 @@ function render({ model, el }) {
       ...ROWS.map(([name, letter, step]) => {
         inputs[name] = Array.from({ length }, (_, j) => {
           const input = make("input", {
-            type: "number", step: "any", "aria-label": `${letter}, feature ${j + 1}`,
+            type: "number", step: "any", min: -MOST_SIZE, max: MOST_SIZE,
+            "aria-label": `${letter}, feature ${j + 1}`,
           });
           input.addEventListener("keydown", (event) => {
             const sign = { ArrowUp: 1, ArrowDown: -1 }[event.key];
@@ -126,6 +128,8 @@ function render({ model, el }) {
           input.addEventListener("input", () => {
             if (input.value !== "") put(name, j, Number(input.value));
           });
+          // On leaving, a field without a usable number shows what is computed with.
+          input.addEventListener("change", () => draw());
           return input;
         });
         return make("div", { className: "tfc-field-row" }, make("span", {}, letter), ...inputs[name]);
@@ -133,7 +137,7 @@ function render({ model, el }) {
     );
   };
   const put = (name, j, value) => {
-    if (!Number.isFinite(value) || Math.abs(value) > MOST_SIZE) return;
+    if (!isUsable(value)) return;
     const values = [...state()[name]];
     values[j] = Number(value.toPrecision(10));
     set({ [name]: values });
@@ -161,6 +165,7 @@ function render({ model, el }) {
     );
     example.input.selectedIndex = shown < 0 ? EXAMPLES.length : shown;
     epsilon.input.selectedIndex = epsilons.indexOf(eps);
+    for (const { button, works } of buttons) button.setAttribute("aria-disabled", !works());
 
     const failed = [layer, rms].some((n) => !n.out.every(Number.isFinite));
     frame.sentence.textContent =

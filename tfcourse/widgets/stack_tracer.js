@@ -80,7 +80,11 @@ function render({ model, el }) {
     type: "range", min: 0, max: stages.length - 1, step: 1, className: "tft-scrub",
     "aria-label": "Stage",
   });
-  scrub.addEventListener("input", () => (stop(), goTo(Number(scrub.value))));
+  scrub.addEventListener("input", () => {
+    const to = Number(scrub.value); // read first: stop() draws, and that resets the slider
+    stop();
+    goTo(to);
+  });
   const climb = make("div");
   const head = make("p", { className: "tft-title" });
   frame.controls.after(map, scrub, climb, head);
