@@ -100,6 +100,7 @@ branch_jacobian = Question(
     minutes=10,
     difficulty=2,
     section=f"{CHAPTER}#the-identity-in-the-jacobian",
+    seconds=40.0,  # the first call of torch.func.jacrev imports for seconds
 )
 
 
