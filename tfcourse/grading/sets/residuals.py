@@ -88,8 +88,10 @@ def _(student: Student, draw: Draw) -> None:
 
 @decaying_branch.check
 def _(student: Student, draw: Draw) -> None:
-    """An update with one number for each position."""
-    refuses_shape(student, draw.normal(2, 3, 6), draw.normal(2, 3, 1))
+    """Updates with one number for each position, and with one row for all."""
+    x = draw.normal(2, 3, 6)
+    refuses_shape(student, x, draw.normal(2, 3, 1))
+    refuses_shape(student, x, draw.normal(3, 6))
 
 
 branch_jacobian = Question(

@@ -44,7 +44,7 @@ def refuses(student: Student, says: str, *args: Any) -> None:
     except Wrong as wrong:
         if "raised ValueError" in str(wrong):
             return
-        raise Wrong(f"{says} {wrong}") from None
+        raise Wrong(f"{says} {str(wrong).rstrip(' .:')}.") from None
     raise Wrong(f"{says} Your code raised nothing.")
 
 
@@ -105,7 +105,7 @@ def check_decay(student: Student, x: Tensor, tool: Tool, alpha: float) -> None:
     """Compare α x + f(x)."""
     f = make(tool)
     mistakes = {
-        "The stream looks kept whole: α has no effect.": x + f(x),
+        f"With α = {alpha:.2g} the stream looks kept whole.": x + f(x),
         "α looks applied to the update. It is the part of the stream that is kept.": x
         + alpha * f(x),
         "α looks applied to the stream and to the update.": alpha * (x + f(x)),
