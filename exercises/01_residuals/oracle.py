@@ -75,8 +75,10 @@ def _(student, draw):
 def _(student, draw):
     """Other updates that broadcasting would stretch, or that would stretch the stream."""
     x = draw.normal(2, 3, 6)
-    for shape in ((3, 6), (1, 3, 6), (2, 1, 6), (6,), (1,), (), (2, 3, 5)):
+    for shape in ((3, 6), (1, 3, 6), (2, 1, 6), (6,), (1,), (), (2, 3, 5), (1, 2, 3, 6), (6, 3, 2)):
         refuses_shape(student, x, draw.normal(*shape))
+    for alpha in (0.0, 1.0):
+        refuses_shape(student, x, draw.normal(2, 3, 1), alpha)
     refuses_shape(student, x[:1], draw.normal(2, 3, 6))
     refuses_shape(student, x[0], draw.normal(2, 3, 6))
 

@@ -101,7 +101,7 @@ class Worker:
             if isinstance(target, nn.Module):
                 leaves |= {k: p for k, p in target.named_parameters() if p.requires_grad}
             found: Sequence[torch.Tensor | None] = [None] * len(leaves)
-            if value.requires_grad:  # else nothing leads back
+            if isinstance(value, torch.Tensor) and value.requires_grad:  # else nothing leads back
                 found = torch.autograd.grad(
                     (value * weights).sum(), list(leaves.values()), allow_unused=True
                 )

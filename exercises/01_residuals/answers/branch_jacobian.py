@@ -99,3 +99,25 @@ def branch_jacobian(f, x):
 # wrong: the matrix of f read off at the unit vectors, as if f were linear
 def branch_jacobian(f, x):
     return torch.eye(len(x)) + torch.stack([f(e) for e in torch.eye(len(x))], dim=1)
+
+
+# wrong: adds the point instead of the identity
+def branch_jacobian(f, x):
+    return jacrev(f)(x) + x
+
+
+# wrong: two branches in a row
+def branch_jacobian(f, x):
+    j = jacrev(lambda x: x + f(x))(x)
+    return j @ j
+
+
+# wrong: the gradient of the sum in every row
+def branch_jacobian(f, x):
+    x = x.clone().requires_grad_(True)
+    return torch.autograd.grad((x + f(x)).sum(), x)[0].repeat(len(x), 1)
+
+
+# wrong: each feature of f by itself
+def branch_jacobian(f, x):
+    return torch.eye(len(x)) * (1 + jacrev(f)(x))

@@ -296,3 +296,95 @@ class Branch(nn.Module):
 
     def forward(self, x):
         return self.branch(x)
+
+
+# wrong: post-norm drops after the norm
+class Branch(nn.Module):
+    def __init__(self, norm, sublayer, norm_position, dropout):
+        super().__init__()
+        self.norm, self.sublayer = norm, sublayer
+        self.dropout, self.pre = nn.Dropout(dropout), norm_position == "pre"
+
+    def forward(self, x):
+        if self.pre:
+            return x + self.dropout(self.sublayer(self.norm(x)))
+        return self.dropout(self.norm(x + self.sublayer(x)))
+
+
+# wrong: drops twice
+class Branch(nn.Module):
+    def __init__(self, norm, sublayer, norm_position, dropout):
+        super().__init__()
+        self.norm, self.sublayer = norm, sublayer
+        self.dropout, self.pre = nn.Dropout(dropout), norm_position == "pre"
+
+    def forward(self, x):
+        if self.pre:
+            return x + self.dropout(self.sublayer(self.dropout(self.norm(x))))
+        return self.norm(x + self.dropout(self.sublayer(self.dropout(x))))
+
+
+# wrong: nn.Dropout1d
+class Branch(nn.Module):
+    def __init__(self, norm, sublayer, norm_position, dropout):
+        super().__init__()
+        self.norm, self.sublayer = norm, sublayer
+        self.dropout, self.pre = nn.Dropout1d(dropout), norm_position == "pre"
+
+    def forward(self, x):
+        if self.pre:
+            return x + self.dropout(self.sublayer(self.norm(x)))
+        return self.norm(x + self.dropout(self.sublayer(x)))
+
+
+# wrong: skips the whole sublayer at random
+class Branch(nn.Module):
+    def __init__(self, norm, sublayer, norm_position, dropout):
+        super().__init__()
+        self.norm, self.sublayer = norm, sublayer
+        self.dropout, self.pre = dropout, norm_position == "pre"
+
+    def forward(self, x):
+        if self.training and torch.rand(()) < self.dropout:
+            return x if self.pre else self.norm(x)
+        return x + self.sublayer(self.norm(x)) if self.pre else self.norm(x + self.sublayer(x))
+
+
+# wrong: drops the same numbers in all rows
+class Branch(nn.Module):
+    def __init__(self, norm, sublayer, norm_position, dropout):
+        super().__init__()
+        self.norm, self.sublayer = norm, sublayer
+        self.dropout, self.pre = dropout, norm_position == "pre"
+
+    def forward(self, x):
+        update = self.sublayer(self.norm(x)) if self.pre else self.sublayer(x)
+        update = update * F.dropout(torch.ones_like(update[:1]), self.dropout, self.training)
+        return x + update if self.pre else self.norm(x + update)
+
+
+# wrong: scales in evaluation instead of in training
+class Branch(nn.Module):
+    def __init__(self, norm, sublayer, norm_position, dropout):
+        super().__init__()
+        self.norm, self.sublayer = norm, sublayer
+        self.dropout, self.pre = dropout, norm_position == "pre"
+
+    def forward(self, x):
+        update = self.sublayer(self.norm(x)) if self.pre else self.sublayer(x)
+        if self.training:
+            update = update * (torch.rand_like(update) >= self.dropout)
+        else:
+            update = update * (1 - self.dropout)
+        return x + update if self.pre else self.norm(x + update)
+
+
+# wrong: no branch for post-norm
+class Branch(nn.Module):
+    def __init__(self, norm, sublayer, norm_position, dropout):
+        super().__init__()
+        self.norm, self.sublayer = norm, sublayer
+        self.dropout, self.pre = nn.Dropout(dropout), norm_position == "pre"
+
+    def forward(self, x):
+        return x + self.dropout(self.sublayer(self.norm(x)))

@@ -111,3 +111,45 @@ def decaying_branch(x, f, alpha):
     if update.shape != x.shape:
         raise ValueError("shapes differ")
     return (1 - alpha) * x + update
+
+
+# wrong: counts the numbers
+def decaying_branch(x, f, alpha):
+    update = f(x)
+    if update.numel() != x.numel():
+        raise ValueError("another size")
+    return alpha * x + update
+
+
+# wrong: counts the axes
+def decaying_branch(x, f, alpha):
+    update = f(x)
+    if update.dim() != x.dim() or update.shape[-1] != x.shape[-1]:
+        raise ValueError("other axes")
+    return alpha * x + update
+
+
+# wrong: waits for PyTorch's error
+def decaying_branch(x, f, alpha):
+    try:
+        return alpha * x + f(x)
+    except RuntimeError as error:
+        raise ValueError("shapes differ") from error
+
+
+# wrong: a short cut past the comparison
+def decaying_branch(x, f, alpha):
+    update = f(x)
+    if alpha == 0:
+        return update
+    if update.shape != x.shape:
+        raise ValueError("shapes differ")
+    return alpha * x + update
+
+
+# wrong: lerp
+def decaying_branch(x, f, alpha):
+    update = f(x)
+    if update.shape != x.shape:
+        raise ValueError("shapes differ")
+    return torch.lerp(update, x, alpha)

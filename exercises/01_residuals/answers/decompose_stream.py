@@ -142,3 +142,41 @@ def decompose_stream(x, functions, alpha):
         parts.append(update)
         stream = alpha * stream + update
     return torch.stack(parts)
+
+
+# wrong: α is not used
+def decompose_stream(x, functions, alpha):
+    parts, stream = [x], x
+    for f in functions:
+        parts.append(f(stream))
+        stream = stream + parts[-1]
+    return torch.stack(parts)
+
+
+# wrong: the embedding is what is left when all updates are taken away
+def decompose_stream(x, functions, alpha):
+    updates, stream = [], x
+    for f in functions:
+        updates.append(f(stream))
+        stream = alpha * stream + updates[-1]
+    return torch.stack([stream - sum(updates), *updates])
+
+
+# wrong: the embedding by subtraction, the rest right
+def decompose_stream(x, functions, alpha):
+    parts, stream = [], x
+    for f in functions:
+        update = f(stream)
+        parts = [alpha * part for part in parts] + [update]
+        stream = alpha * stream + update
+    return torch.stack([stream + sum(parts), *parts])
+
+
+# wrong: a share of the stream, in parts of 1
+def decompose_stream(x, functions, alpha):
+    parts, stream = [x], x
+    for f in functions:
+        update = f(stream)
+        parts = [alpha * part for part in parts] + [update]
+        stream = alpha * stream + update
+    return torch.stack(parts) / stream

@@ -169,3 +169,44 @@ def first_gradient(x, layers, residual):
         x = x + layer(x) if residual else layer(x)
     found = torch.autograd.grad(x[:, -1].square().mean(), list(layers[0].parameters()))
     return math.hypot(*[float(g.norm()) for g in found])
+
+
+# wrong: the mean of the numbers as the loss
+def first_gradient(x, layers, residual):
+    for layer in layers:
+        x = x + layer(x) if residual else layer(x)
+    found = torch.autograd.grad(x.mean(), list(layers[0].parameters()))
+    return math.hypot(*[float(g.norm()) for g in found])
+
+
+# wrong: the mean of the norms
+def first_gradient(x, layers, residual):
+    for layer in layers:
+        x = x + layer(x) if residual else layer(x)
+    found = torch.autograd.grad(x.square().mean(), list(layers[0].parameters()))
+    return sum(float(g.norm()) for g in found) / len(found)
+
+
+# wrong: leaves it a tensor
+def first_gradient(x, layers, residual):
+    for layer in layers:
+        x = x + layer(x) if residual else layer(x)
+    found = torch.autograd.grad(x.square().mean(), list(layers[0].parameters()))
+    return torch.cat([g.flatten() for g in found]).norm()
+
+
+# wrong: the root of the mean square
+def first_gradient(x, layers, residual):
+    for layer in layers:
+        x = x + layer(x) if residual else layer(x)
+    found = torch.autograd.grad(x.square().mean(), list(layers[0].parameters()))
+    return float(torch.cat([g.flatten() for g in found]).square().mean().sqrt())
+
+
+# wrong: the first layer replaces the stream even with the residual
+def first_gradient(x, layers, residual):
+    x = layers[0](x)
+    for layer in layers[1:]:
+        x = x + layer(x) if residual else layer(x)
+    found = torch.autograd.grad(x.square().mean(), list(layers[0].parameters()))
+    return math.hypot(*[float(g.norm()) for g in found])

@@ -175,3 +175,47 @@ def position_cosine(x):
     from tfcourse.probes import mean_cosine
 
     return mean_cosine(x)
+
+
+# wrong: the first row alone
+def position_cosine(x):
+    if x.shape[1] < 2:
+        raise ValueError("no pair")
+    unit = F.normalize(x[0], dim=-1)
+    off = ~torch.eye(len(unit), dtype=torch.bool)
+    return float((unit @ unit.T)[off].mean())
+
+
+# wrong: takes the mean vector away first
+def position_cosine(x):
+    if x.shape[1] < 2:
+        raise ValueError("no pair")
+    unit = F.normalize(x - x.mean(dim=1, keepdim=True), dim=-1)
+    off = ~torch.eye(x.shape[1], dtype=torch.bool)
+    return float((unit @ unit.mT)[:, off].mean())
+
+
+# wrong: leaves pairs with a vector of zeros out
+def position_cosine(x):
+    if x.shape[1] < 2:
+        raise ValueError("no pair")
+    unit = x / x.norm(dim=-1, keepdim=True)
+    off = ~torch.eye(x.shape[1], dtype=torch.bool)
+    return float((unit @ unit.mT)[:, off].nanmean())
+
+
+# wrong: leaves out what is 1, to be rid of the diagonal
+def position_cosine(x):
+    if x.shape[1] < 2:
+        raise ValueError("no pair")
+    unit = F.normalize(x, dim=-1)
+    cosines = unit @ unit.mT
+    return float(cosines[cosines < 1 - 1e-5].mean())
+
+
+# wrong: 0 for a single position
+def position_cosine(x):
+    L = x.shape[1]
+    unit = F.normalize(x, dim=-1)
+    total = (unit @ unit.mT).sum(dim=(1, 2)) - unit.square().sum(dim=(1, 2))
+    return float((total / max(1, L * (L - 1))).mean())

@@ -81,3 +81,24 @@ def residual_branch(x, f):
 # wrong: always float32
 def residual_branch(x, f):
     return x.float() + f(x).float()
+
+
+# wrong: an activation after the sum
+def residual_branch(x, f):
+    return torch.relu(x + f(x))
+
+
+# wrong: cuts the way through f off the gradient
+def residual_branch(x, f):
+    return x + f(x.detach())
+
+
+# wrong: scales the update down for safety
+def residual_branch(x, f):
+    return x + 0.5 * f(x)
+
+
+# wrong: norms what it read
+def residual_branch(x, f):
+    x = torch.nn.functional.normalize(x, dim=-1)
+    return x + f(x)

@@ -147,3 +147,40 @@ def run_stack(x, functions, residual):
         x = x + f(x) if residual else f(x)
         streams.append(x)
     return torch.cat(streams)
+
+
+# wrong: every stream goes to all later ones
+def run_stack(x, functions, residual):
+    streams = [x]
+    for f in functions:
+        update = f(streams[-1])
+        streams.append(sum(streams) + update if residual else update)
+    return torch.stack(streams)
+
+
+# wrong: skips over two functions at a time
+def run_stack(x, functions, residual):
+    streams = [x]
+    for i, f in enumerate(functions):
+        update = f(streams[-1])
+        streams.append(streams[max(0, i - 1)] + update if residual else update)
+    return torch.stack(streams)
+
+
+# wrong: the number of the stream as the second axis
+def run_stack(x, functions, residual):
+    streams = [x]
+    for f in functions:
+        x = x + f(x) if residual else f(x)
+        streams.append(x)
+    return torch.stack(streams, dim=1)
+
+
+# wrong: updates on top of the start
+def run_stack(x, functions, residual):
+    streams = [x]
+    for f in functions:
+        update = f(x)
+        streams.append(update)
+        x = x + update if residual else update
+    return torch.stack(streams)

@@ -88,8 +88,10 @@ def _(student: Student, draw: Draw) -> None:
 
 @decaying_branch.check
 def _(student: Student, draw: Draw) -> None:
-    """An update with one number for each position."""
-    refuses_shape(student, draw.normal(2, 3, 6), draw.normal(2, 3, 1))
+    """Updates with one number for each position, and with one row for all."""
+    x = draw.normal(2, 3, 6)
+    refuses_shape(student, x, draw.normal(2, 3, 1))
+    refuses_shape(student, x, draw.normal(3, 6))
 
 
 branch_jacobian = Question(
@@ -100,6 +102,7 @@ branch_jacobian = Question(
     minutes=10,
     difficulty=2,
     section=f"{CHAPTER}#the-identity-in-the-jacobian",
+    seconds=40.0,  # the first call of torch.func.jacrev imports for seconds
 )
 
 

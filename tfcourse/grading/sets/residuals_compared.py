@@ -9,10 +9,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import jacrev
+from torch.autograd.functional import jacobian  # torch.func.jacrev imports for seconds
 from torch.nn import functional as F
 
-from tfcourse import probes
 from tfcourse.grading import tools
 from tfcourse.grading.questions import Student, Wrong, close, compare, require, tensor
 from tfcourse.grading.wire import Kept, Tool
@@ -45,7 +44,7 @@ def refuses(student: Student, says: str, *args: Any) -> None:
     except Wrong as wrong:
         if "raised ValueError" in str(wrong):
             return
-        raise Wrong(f"{says} {wrong}") from None
+        raise Wrong(f"{says} {str(wrong).rstrip(' .:')}.") from None
     raise Wrong(f"{says} Your code raised nothing.")
 
 
@@ -60,6 +59,7 @@ def mistakes_of_branch(x: Tensor, f: Callable[[Tensor], Tensor]) -> dict[str, Te
         "The update or the stream has the wrong sign.": x - update,
         "The stream has the wrong sign.": update - x,
         "It looks like the mean of x and f(x). The stream does not get smaller.": (x + update) / 2,
+        "An activation looks applied to the sum.": torch.relu(x + update),
         "The update looks computed from something else than x, or f looks called twice.": x
         + f(update),
     }
@@ -91,7 +91,12 @@ def check_gradient(
 def check_branch(student: Student, x: Tensor, tool: Tool, weights: Tensor) -> None:
     """Compare a branch's result and gradient with those of the sum."""
     f = make(tool)
-    compare(like(student(x, tool), x), x + f(x), mistakes_of_branch(x, f))
+    compare(
+        like(student(x, tool), x),
+        x + f(x),
+        mistakes_of_branch(x, f),
+        "It is something else than the sum of x and f(x).",
+    )
     run = student.run(student.name, x, tool, backward=weights)
     check_gradient(run.gradients["input 0"], f, x, weights)
 
@@ -100,7 +105,7 @@ def check_decay(student: Student, x: Tensor, tool: Tool, alpha: float) -> None:
     """Compare α x + f(x)."""
     f = make(tool)
     mistakes = {
-        "The stream looks kept whole: α has no effect.": x + f(x),
+        f"With α = {alpha:.2g} the stream looks kept whole.": x + f(x),
         "α looks applied to the update. It is the part of the stream that is kept.": x
         + alpha * f(x),
         "α looks applied to the stream and to the update.": alpha * (x + f(x)),
@@ -113,18 +118,18 @@ def check_decay(student: Student, x: Tensor, tool: Tool, alpha: float) -> None:
     compare(like(student(x, tool, alpha), x), alpha * x + f(x), mistakes)
 
 
-def refuses_shape(student: Student, x: Tensor, update: Tensor) -> None:
+def refuses_shape(student: Student, x: Tensor, update: Tensor, alpha: float = 0.5) -> None:
     """Fail unless an update of another shape is refused."""
     says = (
         f"x is {list(x.shape)}, and f answers with {list(update.shape)}: here a ValueError is due."
     )
-    refuses(student, says, x, Tool("constant", (update,)), 1.0)
+    refuses(student, says, x, Tool("constant", (update,)), alpha)
 
 
 def check_jacobian(student: Student, tool: Tool, x: Tensor) -> None:
     """Compare I + J_f at x."""
     f, d = make(tool), len(x)
-    j, eye = jacrev(f)(x), torch.eye(d)
+    j, eye = jacobian(f, x), torch.eye(d)
     mistakes = {
         "It looks like the Jacobian of f. The branch also passes x on.": j,
         "1 looks added to every entry. Which output feature does x pass on to which?": 1 + j,
@@ -133,8 +138,13 @@ def check_jacobian(student: Student, tool: Tool, x: Tensor) -> None:
         "It looks like the identity alone. f depends on x, too.": eye,
         "The identity looks added twice.": 2 * eye + j,
         "The identity looks taken away.": j - eye,
-        "It looks like the Jacobian at 0, not at x.": eye + jacrev(f)(torch.zeros(d)),
+        "It looks like the Jacobian at 0, not at x.": eye + jacobian(f, torch.zeros(d)),
         "Off the diagonal all is 0. f mixes features.": eye + torch.diag(torch.diagonal(j)),
+        "x itself looks added. What is its derivative?": j + x,
+        "All rows look the same: each output feature has a gradient of its own.": (
+            (eye + j).sum(dim=0).expand(d, d)
+        ),
+        "It looks like the Jacobian of two branches in a row.": (eye + j) @ (eye + j),
         "Sums over the output features look placed on the diagonal.": torch.diag((eye + j).sum(0)),
         "It looks made of f's answers to unit vectors, as if f were a matrix.": eye
         + torch.stack([f(e) for e in eye], dim=1),
@@ -191,7 +201,8 @@ def check_stack(student: Student, x: Tensor, branches: list[Tool], residual: boo
         "The residual looks led around the whole stack, not around each branch.": around_all,
         "It looks like the updates, not like the streams.": torch.stack([x, *updates]),
     }
-    compare(result, right, mistakes)
+    k = next((k for k in range(n + 1) if not close(result[k], right[k])), 0)
+    compare(result, right, mistakes, f"Stream {k} is the first that is not right.")
 
 
 def check_cosine(student: Student, x: Tensor, hint: str = "") -> None:
@@ -199,11 +210,11 @@ def check_cosine(student: Student, x: Tensor, hint: str = "") -> None:
     value = number(student(x))
     require(math.isfinite(value), f"The result is {value}. Was something divided by 0?")
     x, length = x.double(), x.shape[1]
-    right = probes.mean_cosine(x)
     unit = F.normalize(x, dim=-1)
     cosines, dots = unit @ unit.mT, x @ x.mT  # [B L L]
     off = 1 - torch.eye(length)  # 0 where a position meets itself
     pairs = length * (length - 1)
+    right = float((cosines * off).sum() / (len(x) * pairs))
     along = F.normalize(x, dim=1)
     flat = unit.flatten(0, 1)
     across = flat @ flat.mT
@@ -319,6 +330,9 @@ def check_first_gradient(student: Student, x: Tensor, given: list[Tool], residua
         "The norms of the single weights look added. How long are all of them as one vector?": (
             sum(first)
         ),
+        "It looks like the mean of the norms of the single weights.": sum(first) / len(first),
+        "It looks divided by the root of how many numbers there are.": right
+        / math.sqrt(sum(w.numel() for w in layers[0].parameters())),
         "It looks like the square of the norm.": right**2,
         "It looks clipped: all layers' gradients together have norm 1.": right
         / math.hypot(*first, *(norm for others in rest for norm in others)),

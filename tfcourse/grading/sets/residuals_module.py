@@ -110,7 +110,7 @@ def check_dropout(
     require(lost < p / 4, "Features of the stream itself are 0. Only the update may be dropped.")
     require(not enlarged(1), "What is left of the update is not enlarged: evaluation adds more.")
     require(not enlarged(1 / p), f"dropout={p} looks taken for the share that is kept.")
-    says = "In training a number of the update is dropped or enlarged; here other numbers appear."
+    says = "In training other numbers are added than the enlarged update's. What does dropout read?"
     require(enlarged(1 / (1 - p)), says)
     share = int(dropped.sum()) / int(large.sum())
     require(abs(share - p) < 0.08, f"With dropout={p} a share of {share:.2f} is dropped.")
