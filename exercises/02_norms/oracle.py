@@ -3,12 +3,13 @@
 import torch
 
 from tfcourse.grading.oracle import Hidden
-from tfcourse.grading.questions import require
+from tfcourse.grading.questions import compare, require
 from tfcourse.grading.sets.norm_functions import (
     check_largest_eps,
     check_layer_norm,
     check_rms,
     check_rms_norm,
+    norm_over,
 )
 from tfcourse.grading.sets.norm_modules import (
     batch_norm_pair,
@@ -29,6 +30,22 @@ HIDDEN = Hidden()
 def apart(draw, *shape):
     """Draw numbers that lie apart in memory."""
     return draw.normal(*shape[:-1], 2 * shape[-1])[..., ::2]
+
+
+def check_gradients(student, draw, function, detached, *inputs):
+    """Compare the gradients of a function with those of ours in float64."""
+    given = [tensor.double().requires_grad_() for tensor in inputs[:-1]]
+    weights = draw.normal(*inputs[0].shape)
+    right = torch.autograd.grad((function(*given) * weights).sum(), given)
+    run = student.run(student.name, *inputs, backward=weights)
+    constant = {
+        "Its result is right, and its gradient looks as if the statistics were constants. They "
+        "move with x.": detached * weights
+    }
+    for i, gradient in enumerate(right):
+        got = run.gradients[f"input {i}"]
+        require(got is not None, f"No gradient reaches its input {i + 1}.")
+        compare(got, gradient, constant, f"The gradient of its input {i + 1} is not right.")
 
 
 # -- RMS ------------------------------------------------------------------------------------------
@@ -88,6 +105,18 @@ def _(student, draw):
     )
 
 
+@HIDDEN.check("02.layer_norm")
+def _(student, draw):
+    """Its gradients."""
+    x, gain, shift = draw.normal(3, 6), draw.uniform(0.5, 2, 6), draw.normal(6)
+    detached = gain / (x.var(dim=-1, correction=0, keepdim=True) + 0.1).sqrt()
+
+    def ours(x, gain, shift):
+        return gain * norm_over(x, 0.1) + shift
+
+    check_gradients(student, draw, ours, detached, x, gain, shift, 0.1)
+
+
 # -- RMSNorm --------------------------------------------------------------------------------------
 
 
@@ -111,6 +140,18 @@ def _(student, draw):
     """Very small and very large vectors."""
     for size in (1e-4, 1e4):
         check_rms_norm(student, size * draw.normal(3, 8), draw.uniform(0.5, 2, 8), 1e-6)
+
+
+@HIDDEN.check("02.rms_norm")
+def _(student, draw):
+    """Its gradients."""
+    x, gain = 1 + draw.normal(3, 6), draw.uniform(0.5, 2, 6)
+    detached = gain / (x.square().mean(dim=-1, keepdim=True) + 0.1).sqrt()
+
+    def ours(x, gain):
+        return gain * norm_over(x, 0.1, centre=False)
+
+    check_gradients(student, draw, ours, detached, x, gain, 0.1)
 
 
 # -- ε --------------------------------------------------------------------------------------------
@@ -173,16 +214,19 @@ def _(student, draw):
     """Half precision."""
     for dtype, tolerance in ((torch.float16, 5e-3), (torch.bfloat16, 4e-2)):
         x = (3 + draw.normal(2, 3, 16)).to(dtype)
-        check_layer_norm_module(student, draw, x, 1e-5, tolerance)
-    x = torch.linspace(-1000, 1000, 16, dtype=torch.float16).expand(2, 16).contiguous()
-    says = "In float16, with numbers up to 1,000, the result is wrong. What is 1,000 squared there?"
-    check_layer_norm_module(student, draw, x, 1e-5, 5e-3, says)
+        says = (
+            f"In {dtype} the result is off by more than one rounding. Which step comes too early?"
+        )
+        check_layer_norm_module(student, draw, x, 1e-5, tolerance, says)
 
 
 @HIDDEN.check("02.layer_norm_module")
 def _(student, draw):
-    """A constant vector."""
+    """A constant vector, and evaluation mode."""
     check_layer_norm_module(student, draw, torch.full((2, 3, 8), 2.0), 1e-5, 1e-3)
+    says = "In evaluation mode the result is another. A LayerNorm has one way to compute it."
+    x = draw.normal(2, 3, 8)
+    check_layer_norm_module(student, draw, x, 1e-5, says=says, training=False)
 
 
 @HIDDEN.check("02.rms_norm_module")
@@ -196,11 +240,12 @@ def _(student, draw):
 @HIDDEN.check("02.rms_norm_module")
 def _(student, draw):
     """Very small numbers in float16."""
-    says = (
-        "Every number is 0.0001, in float16, and ε is 1e-12. The result is wrong: which of the two "
-        "is lost, and at which step?"
-    )
-    check_half(student, draw, 1e-4, 1e-12, says)
+    for value in (1e-4, 1e-5):
+        says = (
+            f"For numbers around {value:f} in float16, with an ε of 1e-12, the result is wrong. "
+            "Which number on the way does not fit into float16?"
+        )
+        check_half(student, draw, value, 1e-12, says)
 
 
 @HIDDEN.check("02.rms_norm_module")
@@ -236,6 +281,10 @@ def _(student, draw):
     x = apart(draw, 3, 6, 4)
     other = x[2, 4] - draw.uniform(0.5, 1, 4)
     check_leaks(student, Tool("mix_positions", (weight,)), x, 2, 4, other)
+    weight[0, 4], other = 3e-5, x[2, 4].clone()
+    other[1] += 1
+    says = "A prediction moves by 3e-5 in one feature, and it looks missed."
+    check_leaks(student, Tool("mix_positions", (weight,)), x, 2, 4, other, says)
 
 
 @HIDDEN.check("02.leaks")
@@ -298,3 +347,11 @@ def _(student, draw):
     g = 1 + draw.normal(3, 8)
     check_layer_norm_gradient(student, torch.full((3, 8), 2.0), g, 1e-3)
     check_layer_norm_gradient(student, 1e3 + draw.normal(3, 8), g, 1e-5, tolerance=2e-3)
+
+
+@HIDDEN.check("02.layer_norm_gradient")
+def _(student, draw):
+    """Very small vectors, in which a finite step is a large one."""
+    x, g = draw.normal(3, 8, std=1e-6), draw.normal(3, 8)
+    says = "For vectors of size 1e-6 it is wrong. Is a step, or a number that was added, too large?"
+    check_layer_norm_gradient(student, x, g, 1e-13, says=says)

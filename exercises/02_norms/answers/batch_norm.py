@@ -354,3 +354,226 @@ class BatchNorm(nn.Module):
         else:
             mean, variance = self.running_mean, self.running_var
         return self.weight * (x - mean) / (variance + self.eps).sqrt() + self.bias
+
+
+# wrong: momentum fixed
+class BatchNorm(nn.Module):
+    def __init__(self, d_model, momentum, eps):
+        super().__init__()
+        self.momentum, self.eps = 0.1, eps
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+        self.register_buffer("running_mean", torch.zeros(d_model))
+        self.register_buffer("running_var", torch.ones(d_model))
+
+    def forward(self, x):
+        mean, variance = self.running_mean, self.running_var
+        if self.training:
+            mean, variance = x.mean(dim=(0, 1)), x.var(dim=(0, 1), correction=0)
+            with torch.no_grad():
+                self.running_mean.lerp_(mean, self.momentum)
+                self.running_var.lerp_(x.var(dim=(0, 1)), self.momentum)
+        return self.weight * (x - mean) / (variance + self.eps).sqrt() + self.bias
+
+
+# wrong: ε outside of the root
+class BatchNorm(nn.Module):
+    def __init__(self, d_model, momentum, eps):
+        super().__init__()
+        self.momentum, self.eps = momentum, eps
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+        self.register_buffer("running_mean", torch.zeros(d_model))
+        self.register_buffer("running_var", torch.ones(d_model))
+
+    def forward(self, x):
+        mean, variance = self.running_mean, self.running_var
+        if self.training:
+            mean, variance = x.mean(dim=(0, 1)), x.var(dim=(0, 1), correction=0)
+            with torch.no_grad():
+                self.running_mean.lerp_(mean, self.momentum)
+                self.running_var.lerp_(x.var(dim=(0, 1)), self.momentum)
+        return self.weight * (x - mean) / (variance.sqrt() + self.eps) + self.bias
+
+
+# wrong: ε fixed
+class BatchNorm(nn.Module):
+    def __init__(self, d_model, momentum, eps):
+        super().__init__()
+        self.momentum, self.eps = momentum, 1e-5
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+        self.register_buffer("running_mean", torch.zeros(d_model))
+        self.register_buffer("running_var", torch.ones(d_model))
+
+    def forward(self, x):
+        mean, variance = self.running_mean, self.running_var
+        if self.training:
+            mean, variance = x.mean(dim=(0, 1)), x.var(dim=(0, 1), correction=0)
+            with torch.no_grad():
+                self.running_mean.lerp_(mean, self.momentum)
+                self.running_var.lerp_(x.var(dim=(0, 1)), self.momentum)
+        return self.weight * (x - mean) / (variance + self.eps).sqrt() + self.bias
+
+
+# wrong: running_var starts as zeros
+class BatchNorm(nn.Module):
+    def __init__(self, d_model, momentum, eps):
+        super().__init__()
+        self.momentum, self.eps = momentum, eps
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+        self.register_buffer("running_mean", torch.zeros(d_model))
+        self.register_buffer("running_var", torch.zeros(d_model))
+
+    def forward(self, x):
+        mean, variance = self.running_mean, self.running_var
+        if self.training:
+            mean, variance = x.mean(dim=(0, 1)), x.var(dim=(0, 1), correction=0)
+            with torch.no_grad():
+                self.running_mean.lerp_(mean, self.momentum)
+                self.running_var.lerp_(x.var(dim=(0, 1)), self.momentum)
+        return self.weight * (x - mean) / (variance + self.eps).sqrt() + self.bias
+
+
+# wrong: only the first call moves the averages
+class BatchNorm(nn.Module):
+    def __init__(self, d_model, momentum, eps):
+        super().__init__()
+        self.momentum, self.eps = momentum, eps
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+        self.register_buffer("running_mean", torch.zeros(d_model))
+        self.register_buffer("running_var", torch.ones(d_model))
+
+    def forward(self, x):
+        mean, variance = self.running_mean, self.running_var
+        if self.training:
+            mean, variance = x.mean(dim=(0, 1)), x.var(dim=(0, 1), correction=0)
+            if self.running_mean.abs().sum() == 0:
+              with torch.no_grad():
+                  self.running_mean.lerp_(mean, self.momentum)
+                  self.running_var.lerp_(x.var(dim=(0, 1)), self.momentum)
+        return self.weight * (x - mean) / (variance + self.eps).sqrt() + self.bias
+
+
+# wrong: texts cut in another way
+class BatchNorm(nn.Module):
+    def __init__(self, d_model, momentum, eps):
+        super().__init__()
+        self.momentum, self.eps = momentum, eps
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+        self.register_buffer("running_mean", torch.zeros(d_model))
+        self.register_buffer("running_var", torch.ones(d_model))
+
+    def forward(self, x):
+        mean, variance = self.running_mean, self.running_var
+        if self.training:
+            mean, variance = x.reshape(-1, x.shape[1]).mean(dim=0).mean(), x.var(dim=(0, 1), correction=0)
+            with torch.no_grad():
+                self.running_mean.lerp_(mean, self.momentum)
+                self.running_var.lerp_(x.var(dim=(0, 1)), self.momentum)
+        return self.weight * (x - mean) / (variance + self.eps).sqrt() + self.bias
+
+
+# wrong: averages after the result is used in a new array that is no buffer
+class BatchNorm(nn.Module):
+    def __init__(self, d_model, momentum, eps):
+        super().__init__()
+        self.momentum, self.eps = momentum, eps
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+        self.register_buffer("running_mean", torch.zeros(d_model))
+        self.register_buffer("running_var", torch.ones(d_model))
+
+    def forward(self, x):
+        mean, variance = self.running_mean, self.running_var
+        if self.training:
+            mean, variance = x.mean(dim=(0, 1)), x.var(dim=(0, 1), correction=0)
+            with torch.no_grad():
+                self.running_mean.clone().lerp_(mean, self.momentum)
+                self.running_var.lerp_(x.var(dim=(0, 1)), self.momentum)
+        return self.weight * (x - mean) / (variance + self.eps).sqrt() + self.bias
+
+
+# wrong: standard deviations in running_var
+class BatchNorm(nn.Module):
+    def __init__(self, d_model, momentum, eps):
+        super().__init__()
+        self.momentum, self.eps = momentum, eps
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+        self.register_buffer("running_mean", torch.zeros(d_model))
+        self.register_buffer("running_var", torch.ones(d_model))
+
+    def forward(self, x):
+        mean, variance = self.running_mean, self.running_var
+        if self.training:
+            mean, variance = x.mean(dim=(0, 1)), x.var(dim=(0, 1), correction=0)
+            with torch.no_grad():
+                self.running_mean.lerp_(mean, self.momentum)
+                self.running_var.lerp_(x.std(dim=(0, 1)), self.momentum)
+        return self.weight * (x - mean) / (variance + self.eps).sqrt() + self.bias
+
+
+# wrong: gain and shift in training only
+class BatchNorm(nn.Module):
+    def __init__(self, d_model, momentum, eps):
+        super().__init__()
+        self.momentum, self.eps = momentum, eps
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+        self.register_buffer("running_mean", torch.zeros(d_model))
+        self.register_buffer("running_var", torch.ones(d_model))
+
+    def forward(self, x):
+        mean, variance = self.running_mean, self.running_var
+        if self.training:
+            mean, variance = x.mean(dim=(0, 1)), x.var(dim=(0, 1), correction=0)
+            with torch.no_grad():
+                self.running_mean.lerp_(mean, self.momentum)
+                self.running_var.lerp_(x.var(dim=(0, 1)), self.momentum)
+        if not self.training:
+            return (x - mean) / (variance + self.eps).sqrt()
+        return self.weight * (x - mean) / (variance + self.eps).sqrt() + self.bias
+
+
+# wrong: the gradient of the variance cut off
+class BatchNorm(nn.Module):
+    def __init__(self, d_model, momentum, eps):
+        super().__init__()
+        self.momentum, self.eps = momentum, eps
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+        self.register_buffer("running_mean", torch.zeros(d_model))
+        self.register_buffer("running_var", torch.ones(d_model))
+
+    def forward(self, x):
+        mean, variance = self.running_mean, self.running_var
+        if self.training:
+            mean, variance = x.mean(dim=(0, 1)), x.detach().var(dim=(0, 1), correction=0)
+            with torch.no_grad():
+                self.running_mean.lerp_(mean, self.momentum)
+                self.running_var.lerp_(x.var(dim=(0, 1)), self.momentum)
+        return self.weight * (x - mean) / (variance + self.eps).sqrt() + self.bias
+
+
+# wrong: a mean of means moves the average twice
+class BatchNorm(nn.Module):
+    def __init__(self, d_model, momentum, eps):
+        super().__init__()
+        self.momentum, self.eps = momentum, eps
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+        self.register_buffer("running_mean", torch.zeros(d_model))
+        self.register_buffer("running_var", torch.ones(d_model))
+
+    def forward(self, x):
+        mean, variance = self.running_mean, self.running_var
+        if self.training:
+            mean, variance = x.mean(dim=(0, 1)), x.var(dim=(0, 1), correction=0)
+            with torch.no_grad():
+                [self.running_mean.lerp_(text.mean(dim=0), self.momentum) for text in x]
+                self.running_var.lerp_(x.var(dim=(0, 1)), self.momentum)
+        return self.weight * (x - mean) / (variance + self.eps).sqrt() + self.bias

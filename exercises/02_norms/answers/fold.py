@@ -27,11 +27,7 @@ def fold(gain, shift, weight, bias):
 # wrong: γ on the rows
 def fold(gain, shift, weight, bias):
     new_bias = weight @ shift
-    if len(gain) == len(weight):
-        weight = weight * gain[:, None]
-    else:
-        weight = weight * gain.mean()
-    return weight, new_bias if bias is None else bias + new_bias
+    return gain[:, None] * weight, new_bias if bias is None else bias + new_bias
 
 
 # wrong: β through the folded weight
@@ -80,7 +76,7 @@ def fold(gain, shift, weight, bias):
 def fold(gain, shift, weight, bias):
     new_bias = weight @ shift
     if bias is not None:
-        new_bias = new_bias + bias * gain.mean()
+        new_bias = new_bias + (bias * gain if len(bias) == len(gain) else bias)
     return weight * gain, new_bias
 
 
@@ -88,3 +84,34 @@ def fold(gain, shift, weight, bias):
 def fold(gain, shift, weight, bias):
     new_bias = weight @ shift
     return weight * gain.abs(), new_bias if bias is None else bias + new_bias
+
+
+# wrong: a layer in place of its two tensors
+def fold(gain, shift, weight, bias):
+    layer = torch.nn.Linear(weight.shape[1], weight.shape[0])
+    layer.weight.data = weight * gain
+    layer.bias.data = weight @ shift + (0 if bias is None else bias)
+    return layer
+
+
+# wrong: γ times β before the layer
+def fold(gain, shift, weight, bias):
+    return weight * gain, (0 if bias is None else bias) + (gain * shift) @ weight.T
+
+
+# wrong: the bias first
+def fold(gain, shift, weight, bias):
+    new_bias = weight @ shift
+    return new_bias if bias is None else bias + new_bias, weight * gain
+
+
+# wrong: β taken away, as if to undo it
+def fold(gain, shift, weight, bias):
+    new_bias = -(weight @ shift)
+    return weight * gain, new_bias if bias is None else bias + new_bias
+
+
+# wrong: a mean over inputs for β
+def fold(gain, shift, weight, bias):
+    new_bias = (weight * shift).mean(dim=-1)
+    return weight * gain, new_bias if bias is None else bias + new_bias

@@ -79,3 +79,28 @@ def largest_eps(x, share):
 # wrong: the variance with d − 1
 def largest_eps(x, share):
     return float(x.float().var(dim=-1).min()) * (1 / share**2 - 1)
+
+
+# wrong: the fraction upside down
+def largest_eps(x, share):
+    return float(x.float().var(dim=-1, correction=0).min()) / (1 / share**2 - 1)
+
+
+# wrong: what is missing from the size, squared
+def largest_eps(x, share):
+    return float(x.float().var(dim=-1, correction=0).min()) * (1 - share) ** 2
+
+
+# wrong: one for each vector
+def largest_eps(x, share):
+    return x.float().var(dim=-1, correction=0) * (1 / share**2 - 1)
+
+
+# wrong: the share of the variance
+def largest_eps(x, share):
+    return float(x.float().var(dim=-1, correction=0).min()) * (1 - share**2)
+
+
+# wrong: widened after the variance
+def largest_eps(x, share):
+    return float(x.var(dim=-1, correction=0).float().min()) * (1 / share**2 - 1)

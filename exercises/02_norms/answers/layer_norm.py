@@ -89,3 +89,30 @@ def layer_norm(x, gain, shift, eps=1e-5):
 def layer_norm(x, gain, shift, eps):
     centred = x - x.mean(dim=-1, keepdim=True)
     return gain * centred / (x.square().mean(dim=-1, keepdim=True) + eps).sqrt() + shift
+
+
+# wrong: statistics as constants
+def layer_norm(x, gain, shift, eps):
+    mean = x.mean(dim=-1, keepdim=True).detach()
+    variance = x.var(dim=-1, correction=0, keepdim=True).detach()
+    return gain * (x - mean) / (variance + eps).sqrt() + shift
+
+
+# wrong: ε squared
+def layer_norm(x, gain, shift, eps):
+    centred = x - x.mean(dim=-1, keepdim=True)
+    return gain * centred / (centred.square().mean(dim=-1, keepdim=True) + eps**2).sqrt() + shift
+
+
+# wrong: ε only where the variance is 0
+def layer_norm(x, gain, shift, eps):
+    centred = x - x.mean(dim=-1, keepdim=True)
+    variance = centred.square().mean(dim=-1, keepdim=True)
+    return gain * centred / torch.where(variance == 0, eps, variance).sqrt() + shift
+
+
+# wrong: statistics over all axes but the first
+def layer_norm(x, gain, shift, eps):
+    axes = tuple(range(1, x.ndim)) or (0,)
+    centred = x - x.mean(dim=axes, keepdim=True)
+    return gain * centred / (centred.square().mean(dim=axes, keepdim=True) + eps).sqrt() + shift

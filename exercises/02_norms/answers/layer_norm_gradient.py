@@ -127,3 +127,68 @@ def layer_norm_gradient(x, g, eps):
         return centred / (centred.square().mean(-1, keepdim=True) + eps).sqrt()
 
     return getattr(library, "j" + "vp")(norm, (x,), (g,))[1]
+
+
+# wrong: x where the normed vector belongs
+def layer_norm_gradient(x, g, eps):
+    variance, mean = torch.var_mean(x, dim=-1, correction=0, keepdim=True)
+    root = (variance + eps).sqrt()
+    normed = (x - mean) / root
+    return (g - g.mean(-1, keepdim=True) - x * (g * x).mean(-1, keepdim=True)) / root
+
+
+# wrong: one mean for all positions
+def layer_norm_gradient(x, g, eps):
+    variance, mean = torch.var_mean(x, dim=-1, correction=0, keepdim=True)
+    root = (variance + eps).sqrt()
+    normed = (x - mean) / root
+    return (g - g.mean() - normed * (g * normed).mean()) / root
+
+
+# wrong: ε left out of the root
+def layer_norm_gradient(x, g, eps):
+    variance, mean = torch.var_mean(x, dim=-1, correction=0, keepdim=True)
+    root = variance.sqrt()
+    normed = (x - mean) / root
+    return (g - g.mean(-1, keepdim=True) - normed * (g * normed).mean(-1, keepdim=True)) / root
+
+
+# wrong: finite differences
+def layer_norm_gradient(x, g, eps):
+    def loss(x):
+        centred = x - x.mean(-1, keepdim=True)
+        return (g * centred / (centred.square().mean(-1, keepdim=True) + eps).sqrt()).sum(-1)
+
+    x, h, parts = x.double(), 1e-5, []
+    for step in h * torch.eye(x.shape[-1], dtype=x.dtype):
+        parts.append((loss(x + step) - loss(x - step)) / (2 * h))
+    return torch.stack(parts, dim=-1).float()
+
+
+# wrong: divided by the root twice
+def layer_norm_gradient(x, g, eps):
+    variance, mean = torch.var_mean(x, dim=-1, correction=0, keepdim=True)
+    root = (variance + eps).sqrt()
+    normed = (x - mean) / root
+    return (g - g.mean(-1, keepdim=True) - normed * (g * normed).mean(-1, keepdim=True)) / (variance + eps)
+
+
+# wrong: the wrong sign
+def layer_norm_gradient(x, g, eps):
+    variance, mean = torch.var_mean(x, dim=-1, correction=0, keepdim=True)
+    root = (variance + eps).sqrt()
+    normed = (x - mean) / root
+    return (g - g.mean(-1, keepdim=True) + normed * (g * normed).mean(-1, keepdim=True)) / root
+
+
+# wrong: LayerNorm of g
+def layer_norm_gradient(x, g, eps):
+    variance, mean = torch.var_mean(g, dim=-1, correction=0, keepdim=True)
+    return (g - mean) / (variance + eps).sqrt()
+
+
+# wrong: the gradient of RMSNorm
+def layer_norm_gradient(x, g, eps):
+    root = (x.square().mean(-1, keepdim=True) + eps).sqrt()
+    normed = x / root
+    return (g - normed * (g * normed).mean(-1, keepdim=True)) / root

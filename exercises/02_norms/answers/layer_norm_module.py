@@ -143,3 +143,85 @@ class LayerNorm(nn.Module):
         centred = x - x.mean(dim=-1, keepdim=True)
         normed = centred / (centred.square().mean(dim=-1, keepdim=True) + self.eps).sqrt()
         return self.weight.to(x.dtype) * normed + self.bias.to(x.dtype)
+
+
+# wrong: statistics over all positions
+class LayerNorm(nn.Module):
+    def __init__(self, d_model, eps):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+
+    def forward(self, x):
+        variance, mean = torch.var_mean(x.float(), correction=0)
+        return (self.weight * (x - mean) / (variance + self.eps).sqrt() + self.bias).to(x.dtype)
+
+
+# wrong: returns float16 for all half precisions
+class LayerNorm(nn.Module):
+    def __init__(self, d_model, eps):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+
+    def forward(self, x):
+        variance, mean = torch.var_mean(x.float(), dim=-1, correction=0, keepdim=True)
+        y = self.weight * (x - mean) / (variance + self.eps).sqrt() + self.bias
+        return y if x.dtype == torch.float32 else y.half()
+
+
+# wrong: the usual ε
+class LayerNorm(nn.Module):
+    def __init__(self, d_model, eps):
+        super().__init__()
+        self.eps = 1e-5
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+
+    def forward(self, x):
+        variance, mean = torch.var_mean(x.float(), dim=-1, correction=0, keepdim=True)
+        return (self.weight * (x - mean) / (variance + self.eps).sqrt() + self.bias).to(x.dtype)
+
+
+# wrong: widened after the mean
+class LayerNorm(nn.Module):
+    def __init__(self, d_model, eps):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+
+    def forward(self, x):
+        centred = (x - x.mean(dim=-1, keepdim=True)).square().mean(dim=-1, keepdim=True).float()
+        mean = x.float().mean(dim=-1, keepdim=True)
+        return (self.weight * (x - mean) / (centred + self.eps).sqrt() + self.bias).to(x.dtype)
+
+
+# wrong: normalizes in training only
+class LayerNorm(nn.Module):
+    def __init__(self, d_model, eps):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+
+    def forward(self, x):
+        if not self.training:
+            return (self.weight * x + self.bias).to(x.dtype)
+        variance, mean = torch.var_mean(x.float(), dim=-1, correction=0, keepdim=True)
+        return (self.weight * (x - mean) / (variance + self.eps).sqrt() + self.bias).to(x.dtype)
+
+
+# wrong: one number for all features
+class LayerNorm(nn.Module):
+    def __init__(self, d_model, eps):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(1))
+        self.bias = nn.Parameter(torch.zeros(1))
+
+    def forward(self, x):
+        variance, mean = torch.var_mean(x.float(), dim=-1, correction=0, keepdim=True)
+        return (self.weight * (x - mean) / (variance + self.eps).sqrt() + self.bias).to(x.dtype)

@@ -117,3 +117,84 @@ def leaks(layer, x, row, position, other):
     moves = ((layer(changed) - layer(x)).abs() > 1e-5).all(dim=-1)
     moves[row, position:] = False
     return moves
+
+
+# wrong: changes the whole row
+def leaks(layer, x, row, position, other):
+    changed = x.clone()
+    changed[row] = other
+    moves = (layer(changed) - layer(x)).abs().amax(dim=-1) > 1e-5
+    moves[row, position:] = False
+    return moves
+
+
+# wrong: changes the position in all rows
+def leaks(layer, x, row, position, other):
+    changed = x.clone()
+    changed[:, position] = other
+    moves = (layer(changed) - layer(x)).abs().amax(dim=-1) > 1e-5
+    moves[row, position:] = False
+    return moves
+
+
+# wrong: zeros in place of the given vector
+def leaks(layer, x, row, position, other):
+    changed = x.clone()
+    changed[row, position] = 0
+    moves = (layer(changed) - layer(x)).abs().amax(dim=-1) > 1e-5
+    moves[row, position:] = False
+    return moves
+
+
+# wrong: a coarse limit
+def leaks(layer, x, row, position, other):
+    changed = x.clone()
+    changed[row, position] = other
+    moves = (layer(changed) - layer(x)).abs().amax(dim=-1) > 1e-2
+    moves[row, position:] = False
+    return moves
+
+
+# wrong: the mean change of the features
+def leaks(layer, x, row, position, other):
+    changed = x.clone()
+    changed[row, position] = other
+    moves = (layer(changed) - layer(x)).abs().mean(dim=-1) > 1e-5
+    moves[row, position:] = False
+    return moves
+
+
+# wrong: adds the vector
+def leaks(layer, x, row, position, other):
+    changed = x.clone()
+    changed[row, position] += other
+    moves = (layer(changed) - layer(x)).abs().amax(dim=-1) > 1e-5
+    moves[row, position:] = False
+    return moves
+
+
+# wrong: zeros and ones
+def leaks(layer, x, row, position, other):
+    changed = x.clone()
+    changed[row, position] = other
+    moves = ((layer(changed) - layer(x)).abs().amax(dim=-1) > 1e-5).float()
+    moves[row, position:] = 0
+    return moves
+
+
+# wrong: earlier positions may move
+def leaks(layer, x, row, position, other):
+    changed = x.clone()
+    changed[row, position] = other
+    moves = (layer(changed) - layer(x)).abs().amax(dim=-1) > 1e-5
+    moves[row, : position + 1] = False
+    return moves
+
+
+# wrong: the root mean square of the change
+def leaks(layer, x, row, position, other):
+    changed = x.clone()
+    changed[row, position] = other
+    moves = (layer(changed) - layer(x)).square().mean(dim=-1) > 1e-5
+    moves[row, position:] = False
+    return moves

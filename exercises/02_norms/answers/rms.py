@@ -64,3 +64,28 @@ def rms(x):
 # wrong: the root before the mean
 def rms(x):
     return x.square().sqrt().mean(dim=-1)
+
+
+# wrong: one over it
+def rms(x):
+    return x.pow(2).mean(-1).pow(-0.5)
+
+
+# wrong: divides by the number of rows
+def rms(x):
+    return x.norm(dim=-1) / x.shape[0] ** 0.5
+
+
+# wrong: divides by d − 1
+def rms(x):
+    return (x.square().sum(-1) / (x.shape[-1] - 1)).sqrt()
+
+
+# wrong: for a table alone
+def rms(x):
+    return torch.stack([row.square().mean().sqrt() for row in x])
+
+
+# wrong: a floor for safety that is far too high
+def rms(x):
+    return (x.square().mean(dim=-1) + 1e-5).sqrt()

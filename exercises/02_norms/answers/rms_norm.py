@@ -77,3 +77,30 @@ def rms_norm(x, gain, eps):
 # wrong: the mean square over all positions
 def rms_norm(x, gain, eps):
     return gain * x / (x.square().mean() + eps).sqrt()
+
+
+# wrong: the gain added
+def rms_norm(x, gain, eps):
+    return gain + x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + eps)
+
+
+# wrong: divides by the mean of the absolute values
+def rms_norm(x, gain, eps):
+    return gain * x / (x.abs().mean(dim=-1, keepdim=True) + eps)
+
+
+# wrong: the size as a constant
+def rms_norm(x, gain, eps):
+    size = float((x.square().mean(dim=-1) + eps).sqrt().mean())
+    return gain * x / size
+
+
+# wrong: the size detached
+def rms_norm(x, gain, eps):
+    size = (x.detach().square().mean(dim=-1, keepdim=True) + eps).sqrt()
+    return gain * x / size
+
+
+# wrong: d taken from the first axis
+def rms_norm(x, gain, eps):
+    return gain * x / (x.square().sum(dim=-1, keepdim=True) / len(x) + eps).sqrt()

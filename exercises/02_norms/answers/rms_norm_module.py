@@ -153,3 +153,78 @@ class RMSNorm(nn.Module):
     def forward(self, x):
         mean_square = x.float().square().mean(dim=-1, keepdim=True).to(x.dtype)
         return (self.weight * x / (mean_square + self.eps).sqrt()).to(x.dtype)
+
+
+# wrong: clamps what is large
+class RMSNorm(nn.Module):
+    def __init__(self, d_model, eps):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(d_model))
+
+    def forward(self, x):
+        x = x.clamp(-200, 200)
+        size = (x.float().square().mean(dim=-1, keepdim=True) + self.eps).sqrt()
+        return (self.weight * x / size).to(x.dtype)
+
+
+# wrong: ε at least the smallest step of the dtype
+class RMSNorm(nn.Module):
+    def __init__(self, d_model, eps):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(d_model))
+
+    def forward(self, x):
+        eps = max(self.eps, torch.finfo(x.dtype).eps)
+        size = (x.float().square().mean(dim=-1, keepdim=True) + eps).sqrt()
+        return (self.weight * x / size).to(x.dtype)
+
+
+# wrong: the gain starts near 0, as w of 1 + w
+class RMSNorm(nn.Module):
+    def __init__(self, d_model, eps):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.zeros(d_model))
+
+    def forward(self, x):
+        size = (x.float().square().mean(dim=-1, keepdim=True) + self.eps).sqrt()
+        return ((1 + self.weight) * x / size).to(x.dtype)
+
+
+# wrong: bfloat16 in place of float32
+class RMSNorm(nn.Module):
+    def __init__(self, d_model, eps):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(d_model))
+
+    def forward(self, x):
+        wide = x.bfloat16() if x.dtype == torch.float16 else x
+        size = (wide.square().mean(dim=-1, keepdim=True) + self.eps).sqrt()
+        return (self.weight * wide / size).to(x.dtype)
+
+
+# wrong: the gain without gradient
+class RMSNorm(nn.Module):
+    def __init__(self, d_model, eps):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(d_model))
+
+    def forward(self, x):
+        size = (x.float().square().mean(dim=-1, keepdim=True) + self.eps).sqrt()
+        return (self.weight.data * x / size).to(x.dtype)
+
+
+# wrong: 1/√ in float16
+class RMSNorm(nn.Module):
+    def __init__(self, d_model, eps):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(d_model))
+
+    def forward(self, x):
+        inverse = torch.rsqrt(x.float().square().mean(dim=-1, keepdim=True) + self.eps).to(x.dtype)
+        return (self.weight * (x * inverse)).to(x.dtype)

@@ -51,6 +51,16 @@ def check_rms(student: Student, x: Tensor) -> None:
         "names.": x64.abs().mean(dim=-1),
         "It looks like the absolute value of the mean. There +3 and −3 cancel.": x64.mean(-1).abs(),
         "It looks like the standard deviation: the mean is taken away.": x64.std(-1, correction=0),
+        "The sum of squares looks divided by d − 1.": x64.square()
+        .sum(dim=-1)
+        .div(x.shape[-1] - 1)
+        .sqrt(),
+        "The sum of squares looks divided by the number of vectors.": x64.square()
+        .sum(dim=-1)
+        .div(len(x))
+        .sqrt(),
+        "Something looks added under the root. A size needs no ε.": (mean_square + 1e-5).sqrt(),
+        "It looks like one over the size.": 1 / mean_square.sqrt(),
         "It looks like one size for all vectors together.": mean_square.mean()
         .sqrt()
         .expand(x.shape[:-1]),
@@ -120,6 +130,10 @@ def mistakes_of_layer_norm(x: Tensor, gain: Tensor, shift: Tensor, eps: float) -
         "One mean and one variance look taken for all positions. No position may see another.": gain
         * norm_over(x, eps, everywhere)
         + shift,
+        "More axes than the last look used for the statistics. No position may see another.": gain
+        * norm_over(x, eps, everywhere[1:] or (0,))
+        + shift,
+        "ε looks squared.": gain * norm_over(x, eps**2) + shift,
         IGNORED: gain * norm_over(x, 1e-5) + shift,
     }
 
@@ -192,6 +206,13 @@ def mistakes_of_rms_norm(x: Tensor, gain: Tensor, eps: float) -> dict[str, Tenso
         * x64
         / (square.sqrt() + eps),
         "It looks divided by the mean square, without the root.": gain * x64 / (square + eps),
+        "It looks divided by the mean of the absolute values.": gain
+        * x64
+        / (x64.abs().mean(dim=-1, keepdim=True) + eps),
+        "The gain looks added. It multiplies.": gain + normed,
+        "The sum of squares looks divided by the number of vectors.": gain
+        * x64
+        / (square * x.shape[-1] / len(x) + eps).sqrt(),
         "The gain looks left out.": normed,
         PLUS_ONE: (1 + gain) * normed,
         "The statistics look taken over the first axis. Each position is normalized over its own "
@@ -269,6 +290,9 @@ def check_largest_eps(student: Student, x: Tensor, share: float, says: str = BOU
         "It looks as if `share` were not squared: the variance and ε stand under a root.": least
         * (1 - share)
         / share,
+        "The fraction with `share` looks upside down.": least / rest,
+        "It looks like a share of the variance. Write down the size of the result with σ² and ε in "
+        "it.": least * (1 - share**2),
         "It looks like the point where ε equals the variance, whatever `share` is.": least,
         "The variance looks divided by d − 1.": least * rest * x.shape[-1] / (x.shape[-1] - 1),
     }

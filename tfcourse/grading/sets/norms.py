@@ -10,6 +10,7 @@ from tfcourse.grading.questions import Draw, Question, Student, close, compare, 
 from tfcourse.grading.sets.norm_functions import (
     CHAPTER,
     NORMS,
+    NUMBERS,
     PLUS_ONE,
     largest_eps,
     layer_norm,
@@ -57,6 +58,7 @@ def check_fold(
         + right @ shift,
         "β looks left out of the new bias.": old,
         "The old bias looks left out.": weight @ shift,
+        "What W makes of β looks taken away from the bias.": old - weight @ shift,
     }
     if weight.shape[0] == weight.shape[1]:
         mistakes["γ looks applied to the outputs, the rows of W. It scales the inputs."] = (
@@ -104,15 +106,30 @@ leaks = Question(
 
 
 def check_leaks(
-    student: Student, layer: Tool, x: Tensor, row: int, position: int, other: Tensor
+    student: Student,
+    layer: Tool,
+    x: Tensor,
+    row: int,
+    position: int,
+    other: Tensor,
+    says: str = "",
 ) -> None:
-    """Compare which predictions move though a causal model may not move them."""
+    """Compare which predictions move though a causal model may not move them.
+
+    `says` is for layers and vectors on which several misconceptions look alike.
+    """
     function = getattr(tools, layer.name)(*layer.args)
-    changed = x.clone()
-    changed[row, position] = other
-    with torch.no_grad():
-        change = function(changed) - function(x)
+
+    def change_at(*place: int | slice) -> Tensor:
+        changed = x.clone()
+        changed[place] = other
+        with torch.no_grad():
+            return function(changed) - function(x)
+
+    change = change_at(row, position)
     moves = change.abs().amax(dim=-1) > 1e-5
+    whole = change_at(row, slice(None)).abs().amax(dim=-1) > 1e-5
+    everywhere = change_at(slice(None), position).abs().amax(dim=-1) > 1e-5
     rows, places = torch.arange(x.shape[0])[:, None], torch.arange(x.shape[1])
     here, earlier, later = rows == row, places < position, places > position
     may_not = ~here | earlier
@@ -125,6 +142,12 @@ def check_leaks(
         "It looks at the row that was changed only. May other rows move?": moves & here & earlier,
         "It looks at the earlier positions of all rows. May later ones of other rows move?": moves
         & earlier,
+        "The earlier positions of the row look left out, the later ones counted. Which of them may "
+        "see the change?": moves & (~here | later),
+        "The vectors of the whole row look replaced.": whole & may_not,
+        "The position looks replaced in all rows.": everywhere & may_not,
+        "The changes of the features look averaged. One feature that moves is enough.": may_not
+        & (change.abs().mean(dim=-1) > 1e-5),
         "It says which predictions may not move. Which of them do move?": may_not,
         "A prediction looks counted only where all its features move.": may_not
         & (change.abs().amin(dim=-1) > 1e-5),
@@ -139,6 +162,8 @@ def check_leaks(
     }
     value = tensor(student(layer, x, row, position, other), x.shape[:2])
     require(value.dtype == torch.bool, f"The result is of {value.dtype}; it has to be torch.bool.")
+    if says:
+        require(torch.equal(value, moves & may_not), says)
     compare(value, moves & may_not, mistakes, "It does not mark the right predictions.")
 
 
@@ -151,9 +176,11 @@ def _(student: Student, draw: Draw) -> None:
 
 @leaks.check
 def _(student: Student, draw: Draw) -> None:
-    """A layer that is causal."""
-    mix = Tool("mix_positions", (draw.uniform(0.1, 1, 5, 5).tril(),))
-    check_leaks(student, mix, draw.normal(3, 5, 4), 1, 2, draw.normal(4))
+    """A layer that is causal, and a vector that is no other."""
+    weight, x = draw.uniform(0.1, 1, 5, 5), draw.normal(3, 5, 4)
+    check_leaks(student, Tool("mix_positions", (weight.tril(),)), x, 1, 2, draw.normal(4))
+    says = "`other` is the vector that stands there already, and something moves. What is replaced?"
+    check_leaks(student, Tool("mix_positions", (weight,)), x, 1, 2, x[1, 2], says)
 
 
 @leaks.check
@@ -186,7 +213,12 @@ layer_norm_gradient = Question(
 
 
 def check_layer_norm_gradient(
-    student: Student, x: Tensor, g: Tensor, eps: float, tolerance: float = 1e-4
+    student: Student,
+    x: Tensor,
+    g: Tensor,
+    eps: float,
+    tolerance: float = 1e-4,
+    says: str = NUMBERS,
 ) -> None:
     """Compare with the gradient that autograd finds in float64."""
     given = x.double().requires_grad_()
@@ -217,10 +249,12 @@ def check_layer_norm_gradient(
         "The ε looks left out of x̂.": (g64 - mean - unit * (g64 * unit).mean(-1, keepdim=True))
         / root,
         "It is 0 everywhere. LayerNorm does notice most movements of x.": torch.zeros_like(right),
+        "ε looks left out.": (g64 - mean - unit * (g64 * unit).mean(-1, keepdim=True))
+        / variance.sqrt(),
         "The ε looks left out of the divisor.": right * root / variance.sqrt(),
     }
     y = tensor(student(x.to(g.dtype), g, eps), right.shape)
-    compare(y, right, mistakes, tolerance=tolerance)
+    compare(y, right, mistakes, says, tolerance)
 
 
 @layer_norm_gradient.check
