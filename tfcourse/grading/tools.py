@@ -36,7 +36,7 @@ def tanh_of(weight: Tensor) -> Callable[[Tensor], Tensor]:
     return lambda x: torch.tanh(x @ weight.mT)
 
 
-def mix_positions(weights: Tensor) -> Callable[[Tensor], Tensor]:
+def mix_heads(weights: Tensor) -> Callable[[Tensor], Tensor]:
     """Make a function on [B H L d_k] that mixes each head's positions by its own [L L] table.
 
     `weights` is [H L L]. Other shapes raise `ValueError`.

@@ -52,7 +52,7 @@ def per_head_on(student: Student, x: Tensor, table: Tensor) -> None:
     """Let each head mix its positions by its own table [H L L]; compare with known mistakes."""
     B, L, d = x.shape
     H = table.shape[0]
-    y = tensor(student(x, H, Tool("mix_positions", (table,))), x.shape)
+    y = tensor(student(x, H, Tool("mix_heads", (table,))), x.shape)
     heads, bare = rearrange(x, SPLIT, h=H), x.reshape(B, H, L, d // H)
     right = table @ heads
     mistakes = {
