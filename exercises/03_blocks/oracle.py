@@ -17,6 +17,7 @@ from tfcourse.grading.sets.attention import (
 )
 from tfcourse.grading.sets.blocks import (
     block_parameters_on,
+    fault_of_parts,
     mlp_on,
     mlp_state,
     package_block,
@@ -215,6 +216,7 @@ def _(student, draw):
     """The sizes of large models, where a count by floating-point numbers could go wrong."""
     block_parameters_on(student, 12288, 4 * 12288, 96, 96)
     block_parameters_on(student, 8192, 28672, 64, 8)
+    block_parameters_on(student, 55, 220, 11, 1)
 
 
 @HIDDEN.check("03.causal_attention")
@@ -274,15 +276,13 @@ def _(student, draw):
 def _(student, draw):
     """The parts' parameters are the block's, and a stream of thousands passes through."""
     given = parts(draw, 4, 2)
-    module, right = student(*given, True), package_block(given, 4, 2, True).state_dict()
+    module = student(*given, True)
     require(module.kind == "module", "It makes no nn.Module.")
+    says = fault_of_parts(student, module, given)
+    require(not says, says)
     have = sum(t.numel() for t in student.state(module).values())
-    want = sum(t.numel() for t in right.values())
-    require(
-        have == want,
-        f"Its state has {have} numbers, the four parts have {want}. A module finds the parameters "
-        "of modules that are its attributes, and an optimizer trains those alone.",
-    )
+    want = sum(t.numel() for t in package_block(given, 4, 2, True).state_dict().values())
+    require(have == want, f"Its state has {have} numbers, the four parts have {want}.")
     for pre_norm in (True, False):
         transformer_block_on(
             student, parts(draw, 4, 2), 4, 2, pre_norm, draw.normal(2, 3, 4, std=1e4)

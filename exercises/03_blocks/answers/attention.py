@@ -122,3 +122,30 @@ def attention(q, k, v, mask):
 # wrong: the library's own
 def attention(q, k, v, mask):
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+# wrong: queries and keys both divided by the root
+def attention(q, k, v, mask):
+    root = math.sqrt(q.shape[-1])
+    scores = (q / root) @ (k / root).mT
+    return scores.masked_fill(~mask, -math.inf).softmax(dim=-1).nan_to_num() @ v
+
+
+# wrong: one softmax over queries and keys together
+def attention(q, k, v, mask):
+    scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~mask, -math.inf)
+    weights = scores.flatten(-2).softmax(dim=-1).reshape(scores.shape).nan_to_num()
+    return weights @ v
+
+
+# wrong: −10⁹ for what is hidden
+def attention(q, k, v, mask):
+    scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~mask, -1e9)
+    return scores.softmax(dim=-1) * mask.any(dim=-1, keepdim=True) @ v
+
+
+# wrong: a hard choice of the largest score
+def attention(q, k, v, mask):
+    scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~mask, -math.inf)
+    best = torch.nn.functional.one_hot(scores.argmax(dim=-1), k.shape[-2]).to(v.dtype)
+    return best * mask.any(dim=-1, keepdim=True) @ v

@@ -83,3 +83,21 @@ def block_parameters(d, d_ff, n_heads, n_kv_heads):
 # wrong: one norm for the whole block
 def block_parameters(d, d_ff, n_heads, n_kv_heads):
     return 2 * d * d + 2 * d * n_kv_heads * (d // n_heads) + 2 * d * d_ff + 2 * d
+
+
+# wrong: the output projection as narrow as the values
+def block_parameters(d, d_ff, n_heads, n_kv_heads):
+    kv = n_kv_heads * (d // n_heads)
+    return d * d + 3 * d * kv + 2 * d * d_ff + 4 * d
+
+
+# wrong: keys shared, values not
+def block_parameters(d, d_ff, n_heads, n_kv_heads):
+    kv = n_kv_heads * (d // n_heads)
+    return 3 * d * d + d * kv + 2 * d * d_ff + 4 * d
+
+
+# wrong: by a share of floating-point numbers
+def block_parameters(d, d_ff, n_heads, n_kv_heads):
+    share = n_kv_heads / n_heads
+    return int(2 * d * d * (1 + share)) + 2 * d * d_ff + 4 * d

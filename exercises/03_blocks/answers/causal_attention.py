@@ -6,6 +6,22 @@ from torch import nn
 from torch.nn import functional as F
 
 
+class Start(nn.Module):
+    def __init__(self, d, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
+
+    def split(self, x):
+        return rearrange(self.qkv(x), "b l (t h k) -> t b h l k", t=3, h=self.n_heads)
+
+    def above(self, x):
+        return torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+
+    def merge(self, y):
+        return self.out(rearrange(y, "b h l k -> b l (h k)"))
+
+
 # right: split, scores, mask, softmax, merge
 class CausalAttention(nn.Module):
     def __init__(self, d, n_heads):
@@ -269,3 +285,44 @@ class CausalAttention(nn.Module):
         q, k, v = rearrange(self.qkv(x), "b l (t h k) -> t b h l k", t=3, h=self.n_heads)
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.out(rearrange(mixed, "b h l k -> b l (h k)"))
+
+
+# wrong: keys first, then queries
+class CausalAttention(Start):
+    def forward(self, x):
+        k, q, v = self.split(x)
+        w = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(self.above(x), -math.inf).softmax(-1)
+        return self.merge(w @ v)
+
+
+# wrong: hidden scores become −100
+class CausalAttention(Start):
+    def forward(self, x):
+        q, k, v = self.split(x)
+        w = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(self.above(x), -100).softmax(-1)
+        return self.merge(w @ v)
+
+
+# wrong: softmax over the heads
+class CausalAttention(Start):
+    def forward(self, x):
+        q, k, v = self.split(x)
+        w = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(self.above(x), -math.inf).softmax(1)
+        return self.merge(w.nan_to_num() @ v)
+
+
+# wrong: heads as the axis of positions
+class CausalAttention(Start):
+    def forward(self, x):
+        B, L, d = x.shape
+        q, k, v = (t.reshape(B, L, self.n_heads, -1) for t in self.qkv(x).chunk(3, dim=-1))
+        w = (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1)
+        return self.out((w @ v).reshape(B, L, d))
+
+
+# wrong: exponentials as they are
+class CausalAttention(Start):
+    def forward(self, x):
+        q, k, v = self.split(x)
+        w = (q @ k.mT / math.sqrt(q.shape[-1])).exp().tril()
+        return self.merge(w / w.sum(-1, keepdim=True) @ v)

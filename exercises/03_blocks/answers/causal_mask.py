@@ -73,3 +73,16 @@ def causal_mask(n_queries, n_keys):
 # wrong: PyTorch's own, made boolean the wrong way
 def causal_mask(n_queries, n_keys):
     return nn.Transformer.generate_square_subsequent_mask(n_keys)[-n_queries:] == 0
+
+
+# wrong: the earlier keys hidden from all
+def causal_mask(n_queries, n_keys):
+    square = torch.ones(n_queries, n_queries, dtype=torch.bool).tril()
+    return torch.cat([torch.zeros(n_queries, n_keys - n_queries, dtype=torch.bool), square], dim=1)
+
+
+# wrong: room for the earlier keys on the wrong side
+def causal_mask(n_queries, n_keys):
+    square = torch.ones(n_queries, n_queries, dtype=torch.bool).tril()
+    earlier = torch.ones(n_queries, n_keys - n_queries, dtype=torch.bool)
+    return torch.cat([square, earlier], dim=1)

@@ -117,3 +117,22 @@ def grouped_attention(q, k, v, mask):
     k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
     terms = (q @ k.mT / math.sqrt(q.shape[-1])).exp() * mask
     return terms / terms.sum(dim=-1, keepdim=True) @ v
+
+
+# wrong: the query head's number divided by the number of shared heads
+def grouped_attention(q, k, v, mask):
+    results = []
+    for h in range(q.shape[1]):
+        shared = min(h // k.shape[1], k.shape[1] - 1)
+        scores = (q[:, h] @ k[:, shared].mT / math.sqrt(q.shape[-1]))[:, None]
+        results.append(scores.masked_fill(~mask, -math.inf).softmax(-1) @ v[:, shared : shared + 1])
+    return torch.cat(results, dim=1)
+
+
+# wrong: the queries of a group averaged
+def grouped_attention(q, k, v, mask):
+    groups = q.shape[1] // k.shape[1]
+    mean = q.unflatten(1, (k.shape[1], groups)).mean(2)
+    scores = mean @ k.mT / math.sqrt(q.shape[-1])
+    mixed = scores.masked_fill(~mask, -math.inf).softmax(dim=-1) @ v
+    return mixed.repeat_interleave(groups, dim=1)

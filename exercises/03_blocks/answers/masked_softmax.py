@@ -138,3 +138,30 @@ def masked_softmax(scores, mask):
 # wrong: the library's own
 def masked_softmax(scores, mask):
     return F.softmax(scores.masked_fill(~mask, -math.inf), dim=-1).nan_to_num()
+
+
+# wrong: scores clamped
+def masked_softmax(scores, mask):
+    terms = scores.clamp(-50, 50).exp() * mask
+    total = terms.sum(dim=-1, keepdim=True)
+    return torch.where(total > 0, terms / total.clamp(min=1e-30), 0.0)
+
+
+# wrong: a large ε in the denominator
+def masked_softmax(scores, mask):
+    scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    terms = (scores - scores.amax(dim=-1, keepdim=True)).exp() * mask
+    return terms / (terms.sum(dim=-1, keepdim=True) + 1e-3)
+
+
+# wrong: −10⁹ for what is hidden, which half precision does not know
+def masked_softmax(scores, mask):
+    scores = scores.masked_fill(~mask, -1e9)
+    terms = (scores - scores.amax(dim=-1, keepdim=True)).exp() * mask
+    return terms / terms.sum(dim=-1, keepdim=True).clamp(min=1)
+
+
+# wrong: in float64, where exponentials overflow as well
+def masked_softmax(scores, mask):
+    terms = scores.double().exp() * mask
+    return (terms / terms.sum(dim=-1, keepdim=True)).nan_to_num().to(scores.dtype)

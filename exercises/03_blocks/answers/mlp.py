@@ -5,6 +5,13 @@ from torch import nn
 from torch.nn import functional as F
 
 
+class Start(nn.Module):
+    def __init__(self, d, d_ff, gated):
+        super().__init__()
+        self.up, self.down = nn.Linear(d, d_ff, bias=False), nn.Linear(d_ff, d, bias=False)
+        self.gate = nn.Linear(d, d_ff, bias=False) if gated else None
+
+
 # right: linear layers
 class MLP(nn.Module):
     def __init__(self, d, d_ff, gated):
@@ -199,3 +206,40 @@ class MLP(nn.Module):
         if self.gate is None:
             return self.down(F.gelu(p))
         return self.down(F.silu(self.gate(x)) * p)
+
+
+# wrong: dropout while training
+class MLP(Start):
+    def forward(self, x):
+        h = F.gelu(self.up(x)) if self.gate is None else F.silu(self.gate(x)) * self.up(x)
+        return self.down(F.dropout(h, 0.1, self.training))
+
+
+# wrong: gated adds to the plain one
+class MLP(Start):
+    def forward(self, x):
+        h = F.gelu(self.up(x))
+        if self.gate is not None:
+            h = F.silu(self.gate(x)) * h
+        return self.down(h)
+
+
+# wrong: the gate decides over the result
+class MLP(nn.Module):
+    def __init__(self, d, d_ff, gated):
+        super().__init__()
+        self.up, self.down = nn.Linear(d, d_ff, bias=False), nn.Linear(d_ff, d, bias=False)
+        if gated:
+            self.gate = nn.Linear(d, d, bias=False)
+
+    def forward(self, x):
+        y = self.down(F.gelu(self.up(x)))
+        return F.silu(self.gate(x)) * y if hasattr(self, "gate") else y
+
+
+# wrong: normed first
+class MLP(Start):
+    def forward(self, x):
+        x = F.layer_norm(x, x.shape[-1:])
+        h = F.gelu(self.up(x)) if self.gate is None else F.silu(self.gate(x)) * self.up(x)
+        return self.down(h)

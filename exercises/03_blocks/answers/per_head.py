@@ -82,3 +82,21 @@ def per_head(x, n_heads, f):
     B, L, d = x.shape
     heads = f(x.reshape(B, L, n_heads, d // n_heads).transpose(1, 2))
     return heads.permute(0, 2, 3, 1).reshape(B, L, d)
+
+
+# wrong: f called once for each head
+def per_head(x, n_heads, f):
+    return torch.cat([f(part) for part in x.chunk(n_heads, dim=-1)], dim=-1)
+
+
+# wrong: the heads put side by side in the other order
+def per_head(x, n_heads, f):
+    mixed = f(torch.stack(x.chunk(n_heads, dim=-1), dim=1))
+    return torch.cat(list(mixed.unbind(dim=1))[::-1], dim=-1)
+
+
+# wrong: rows of the batch and heads exchanged when they are merged
+def per_head(x, n_heads, f):
+    B, L, d = x.shape
+    mixed = f(x.reshape(B, L, n_heads, -1).transpose(1, 2))
+    return mixed.permute(2, 0, 1, 3).reshape(B, L, d)

@@ -1,4 +1,20 @@
+import torch
 from torch import nn
+
+
+class Start(nn.Module):
+    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+        super().__init__()
+        self.attention, self.norm_1, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
+        self.pre_norm = pre_norm
+
+    def post(self, x):
+        u = self.norm_1(x + self.attention(x))
+        return self.norm_2(u + self.mlp(u))
+
+    def pre(self, x):
+        u = x + self.attention(self.norm_1(x))
+        return u + self.mlp(self.norm_2(u))
 
 
 # right: two additions, in one order or the other
@@ -198,3 +214,60 @@ class TransformerBlock(nn.Module):
             return u + self.mlp(self.norm_2(u))
         u = self.norm_1(residual + self.attention(x))
         return self.norm_2(u + self.mlp(u))
+
+
+# wrong: x twice in the second sum
+class TransformerBlock(Start):
+    def forward(self, x):
+        if not self.pre_norm:
+            return self.post(x)
+        u = x + self.attention(self.norm_1(x))
+        return x + u + self.mlp(self.norm_2(u))
+
+
+# wrong: norms of its own
+class TransformerBlock(nn.Module):
+    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+        super().__init__()
+        d = norm_1.weight.shape[0]
+        self.attention, self.mlp, self.pre_norm = attention, mlp, pre_norm
+        self.norm_1, self.norm_2 = nn.LayerNorm(d), nn.LayerNorm(d)
+
+    def forward(self, x):
+        for f, n in ((self.attention, self.norm_1), (self.mlp, self.norm_2)):
+            x = x + f(n(x)) if self.pre_norm else n(x + f(x))
+        return x
+
+
+# wrong: the update of attention is not added, only handed on
+class TransformerBlock(Start):
+    def forward(self, x):
+        if not self.pre_norm:
+            return self.post(x)
+        return x + self.mlp(self.norm_2(self.attention(self.norm_1(x))))
+
+
+# wrong: attention without gradient
+class TransformerBlock(Start):
+    def forward(self, x):
+        with torch.no_grad():
+            update = self.attention(self.norm_1(x) if self.pre_norm else x)
+        if self.pre_norm:
+            u = x + update
+            return u + self.mlp(self.norm_2(u))
+        u = self.norm_1(x + update)
+        return self.norm_2(u + self.mlp(u))
+
+
+# wrong: the MLP kept where the module does not see it
+class TransformerBlock(nn.Module):
+    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+        super().__init__()
+        self.norm_1, self.norm_2, self.attention = norm_1, norm_2, attention
+        self.__dict__["mlp"] = mlp
+        self.pre_norm = pre_norm
+
+    def forward(self, x):
+        for f, n in ((self.attention, self.norm_1), (self.mlp, self.norm_2)):
+            x = x + f(n(x)) if self.pre_norm else n(x + f(x))
+        return x

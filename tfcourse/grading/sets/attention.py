@@ -13,7 +13,16 @@ import torch
 from torch import Tensor
 
 from tfcourse import attention as oracle
-from tfcourse.grading.questions import Draw, Question, Student, Wrong, compare, require, tensor
+from tfcourse.grading.questions import (
+    Draw,
+    Question,
+    Student,
+    Wrong,
+    close,
+    compare,
+    require,
+    tensor,
+)
 from tfcourse.grading.wire import Kept
 
 CHAPTER = "03_attention.html"
@@ -26,7 +35,7 @@ TOO_SMALL = "The scores look divided by d_k, not by its root."
 LATE = "The mask looks applied after the softmax: what it hides still counts in the sum."
 AXIS = "The softmax looks taken down the columns. The weights of one query add up to 1."
 UNMASKED = "The mask looks ignored."
-ZERO = "What may not be read looks given the score 0. Softmax makes e⁰ = 1 of that, no weight of 0."
+ZERO = "What may not be read looks given a finite score, such as 0, and so keeps a weight."
 INVERTED = "The mask looks read the other way round. True means: may be read."
 
 
@@ -39,12 +48,8 @@ def readable(draw: Draw, *shape: int) -> Tensor:
 
 def gradient(student: Student, weights: Tensor, *args: Any, target: Kept | None = None) -> Tensor:
     """Return the first input's gradient of the weighted result."""
-    try:
-        found = student.run(target or student.name, *args, backward=weights).gradients["input 0"]
-    except Wrong as wrong:
-        if "does not require grad" not in str(wrong) and "does not have a grad" not in str(wrong):
-            raise
-        found = None
+    run = student.run(target or student.name, *args, backward=weights)
+    found = run.gradients["input 0"]
     require(found is not None, "No gradient flows from the result back to the input.")
     return tensor(found, args[0].shape, "The gradient")
 
@@ -81,15 +86,16 @@ def causal_mask_on(student: Student, n_queries: int, n_keys: int) -> None:
         "the first query already has keys before it.": ones.tril(),
         "A query looks able to read itself and what comes later.": ones.triu(more),
         "A query looks able to read its own position alone.": ones.triu(more) & right,
+        "The keys before the first query look hidden.": right & (torch.arange(n_keys) >= more),
         "Everything may be read: the future as well.": ones,
     }
-    wrong_count = int((mask != right).sum())
+    i, j = (mask != right).nonzero()[0].tolist() if (mask != right).any() else (0, 0)
     compare(
         mask.float(),
         right.float(),
         {message: result.float() for message, result in mistakes.items()},
-        says=f"{wrong_count} of {mask.numel()} entries differ, with {n_queries} queries and "
-        f"{n_keys} keys.",
+        says=f"With {n_queries} queries and {n_keys} keys, counted from 0, query {i} "
+        f"{'may' if mask[i, j] else 'may not'} read key {j}. At which key does that query stand?",
     )
 
 
@@ -140,6 +146,18 @@ def reference_softmax(
     return scores.masked_fill(~mask, hidden).softmax(axis).nan_to_num()
 
 
+def fault_of(weights: Tensor, mask: Tensor, tolerance: float) -> str:
+    """Say which property of attention weights fails; the scores decide about the rest."""
+    mask = mask.expand(weights.shape)
+    total = weights.double().sum(-1)[mask.any(-1)]
+    off = (total - 1).abs()
+    if off.max() > tolerance:
+        return f"The weights of a query add up to {total[off.argmax()]:.3f}, not to 1."
+    if (weights[~mask].abs() > tolerance).any():
+        return "What may not be read has a weight that is not 0."
+    return "The weights of a query add up to 1, but are not the softmax of these scores."
+
+
 def masked_softmax_on(
     student: Student, scores: Tensor, mask: Tensor, tolerance: float = 1e-4
 ) -> None:
@@ -174,7 +192,7 @@ def masked_softmax_on(
         reference_softmax(scores, mask, hidden=-1e4),
         "The weights of a query do not add up to 1.": scores.double().exp() * mask,
     }  # fmt: skip
-    compare(weights.double(), right, mistakes, tolerance=tolerance)
+    compare(weights.double(), right, mistakes, fault_of(weights, mask, tolerance), tolerance)
     require(
         bool((weights.masked_select(~mask) == 0).all()),
         "The weight of what may not be read is not exactly 0.",
@@ -267,7 +285,12 @@ def attention_on(
             some, right, v.double().mean(-2, keepdim=True)
         ),
     }  # fmt: skip
-    compare(y.double(), right, mistakes, tolerance=tolerance)
+    says = ""
+    if not close(y.double(), right, tolerance):  # with one value for each key, the weights come out
+        eye = torch.eye(k.shape[-2], dtype=v.dtype).expand(*k.shape[:-1], k.shape[-2])
+        weights = tensor(student(q, k, eye, mask), (*q.shape[:-1], k.shape[-2]))
+        says = fault_of(weights, mask, max(tolerance, 1e-3))
+    compare(y.double(), right, mistakes, says, tolerance)
 
 
 @attention.check

@@ -12,16 +12,26 @@ from tfcourse.blocks import Block
 from tfcourse.config import ModelConfig
 from tfcourse.feedforward import make_feed_forward
 from tfcourse.grading import tools
-from tfcourse.grading.questions import Draw, Question, Student, Wrong, compare, require, tensor
+from tfcourse.grading.questions import (
+    Draw,
+    Question,
+    Student,
+    Wrong,
+    close,
+    compare,
+    require,
+    tensor,
+)
 from tfcourse.grading.sets.attention import attention, causal_mask, masked_softmax
 from tfcourse.grading.sets.heads import (
     causal_attention,
+    fault_in_training,
     fill,
     grouped_attention,
     layer_state,
     per_head,
 )
-from tfcourse.grading.wire import Tool
+from tfcourse.grading.wire import Kept, Tool
 
 CHAPTER = "03_blocks.html"
 
@@ -66,6 +76,8 @@ def mlp_on(student: Student, draw: Draw, d: int, d_ff: int, gated: bool, x: Tens
             "The gate and what passes look added. They are multiplied.": F.silu(g) + p,
             "SiLU looks applied to the product.": F.silu(g * p),
             "SiLU looks applied to both halves.": F.silu(g) * F.silu(p),
+            "What passes looks bent as well, by GELU. Only the gate is bent.": F.silu(g)
+            * F.gelu(p),
             "The gate looks used without its bend.": g * p,
             "The gate looks left out.": F.silu(p),
             "With gated=True it looks like the plain MLP.": F.gelu(p),
@@ -80,10 +92,14 @@ def mlp_on(student: Student, draw: Draw, d: int, d_ff: int, gated: bool, x: Tens
             "GELU looks applied before the first matrix.": F.gelu(x) @ state["up.weight"].T,
         }
     wrong = {message: hidden @ down for message, hidden in mistakes.items()}
-    wrong["It looks as if x itself was added. The block does that."] = layer(x).detach() + x
-    wrong["Something looks to bend the result once more, after the last matrix."] = F.gelu(layer(x))
-    # GELU's usual approximation by tanh may pass.
-    compare(y, layer(x).detach(), wrong, tolerance=3e-3)
+    with torch.no_grad():
+        right, normed = layer(x), layer(F.layer_norm(x, x.shape[-1:]))
+    wrong["It looks as if x itself was added. The block does that."] = right + x
+    wrong["x looks normed first. The block does that."] = normed
+    wrong["The result looks bent once more, after the last matrix."] = F.gelu(right)
+    tolerance = 3e-3  # GELU's usual approximation by tanh may pass
+    says = "" if close(y, right, tolerance) else fault_in_training(student, module, x, y)
+    compare(y, right, wrong, says or "The numbers are not the right ones.", tolerance)
 
 
 @mlp.check
@@ -132,6 +148,12 @@ def block_parameters_on(student: Student, d: int, d_ff: int, H: int, K: int) -> 
         + 2 * H * d * d
         + 2 * K * d * d,
         "Only one of keys and values looks counted.": right - kv // 2,
+        "Only one of keys and values looks shared.": right - kv // 2 + d * d,
+        "The output projection looks as narrow as the shared values. It reads what all query heads "
+        "hand over.": right - d * d + kv // 2,
+        "Attention looks counted for one head alone.": right - 2 * d * d - kv + 4 * d * (d // H),
+        "Three norms look counted. The last one of a stack is no part of a block.": right + 2 * d,
+        "Biases look counted in the MLP. The matrices of this block have none.": right + d_ff + d,
         "The MLP has two matrices; one looks left out.": right - mlp_part // 2,
         "The MLP has two matrices; it looks as if three were counted.": right + mlp_part // 2,
         "Biases look counted. The matrices of this block have none.": right
@@ -140,11 +162,11 @@ def block_parameters_on(student: Student, d: int, d_ff: int, H: int, K: int) -> 
     for message, count in mistakes.items():
         if value == count != right:
             raise Wrong(message)
-    much = "more" if value > right else "fewer"
+    much = "many" if value > right else "few"
     require(
         value == right,
-        f"It counts {abs(value - right)} parameters {much} than a block with d = {d}, "
-        f"d_ff = {d_ff}, {H} query heads and {K} heads of keys and values has.",
+        f"It counts {abs(value - right)} too {much} for d = {d}, d_ff = {d_ff}, n_heads = {H} and "
+        f"n_kv_heads = {K}.",
     )
 
 
@@ -182,6 +204,20 @@ def parts(draw: Draw, d: int, H: int) -> list[Tool]:
     return [attention_part, norms[0], Tool("feed_forward", (up, down)), norms[1]]
 
 
+def fault_of_parts(student: Student, module: Kept, given: list[Tool]) -> str:
+    """Say whether a weight of the parts is missing among the block's."""
+    own = [] if module.kind != "module" else list(student.state(module).values())
+    for tool in given:
+        for weight in tool.args:
+            if isinstance(weight, Tensor) and not any(torch.equal(weight, t) for t in own):
+                return (
+                    f"The weights of a part that was handed over ({tool.name}) are not among the "
+                    "block's. A module finds the parameters of modules that are its attributes; an "
+                    "optimizer trains those alone."
+                )
+    return ""
+
+
 def package_block(given: list[Tool], d: int, H: int, pre_norm: bool) -> Block:
     """Put the same parts into the package's block."""
     order: Any = "pre" if pre_norm else "post"
@@ -196,7 +232,8 @@ def transformer_block_on(
     student: Student, given: list[Tool], d: int, H: int, pre_norm: bool, x: Tensor
 ) -> None:
     """Compare the block with the package's, and with known mistakes."""
-    y = tensor(student.call(student(*given, pre_norm), x), x.shape)
+    module = student(*given, pre_norm)
+    y = tensor(student.call(module, x), x.shape)
     block = package_block(given, d, H, pre_norm)
     first, second = block.branches
     a, n, m, o = first.sublayer, first.norm, second.sublayer, second.norm
@@ -214,6 +251,8 @@ def transformer_block_on(
             "The MLP's update looks added to x, so what attention wrote is lost.": x + m(o(u)),
             "Attention and MLP both look at x. The MLP reads what attention wrote.": u + m(o(x)),
             "The residuals look left out.": m(o(a(n(x)))),
+            "What attention wrote looks handed to the MLP, but not added.": x + m(o(a(n(x)))),
+            "x looks added once more in the second sum: u holds it already.": x + u + m(o(u)),
             "The second residual looks left out.": m(o(u)),
             "The first residual looks left out.": a(n(x)) + m(o(a(n(x)))),
             "The two norms look exchanged.": swapped + m(n(swapped)),
@@ -228,15 +267,24 @@ def transformer_block_on(
             "The MLP's update looks added to x, so what attention wrote is lost.": o(x + m(v)),
             "Attention and MLP both look at x. The MLP reads what attention wrote.": o(v + m(x)),
             "The residuals look left out.": o(m(n(a(x)))),
+            "The norms look applied before and after the parts.": (
+                o(n(x + a(n(x))) + m(o(n(x + a(n(x))))))
+            ),
             "The second residual looks left out.": o(m(v)),
             "The two norms look exchanged.": n(o(x + a(x)) + m(o(x + a(x)))),
             "The first norm looks used twice.": n(v + m(v)),
             "The last norm looks left out.": v + m(v),
             "The norm after attention looks left out.": o(x + a(x) + m(x + a(x))),
         }
-    advice = "Try it with both updates 0: pre-norm gives back x." if pre_norm else ""
-    says = f"The numbers are not the right ones with pre_norm={pre_norm}. {advice}"
-    compare(y, right, pre if pre_norm else post, says.rstrip())
+    says = ""
+    if not close(y, right):
+        says = fault_of_parts(student, module, given) or fault_in_training(student, module, x, y)
+    advice = "gives back x" if pre_norm else "norms x twice"
+    says = says or (
+        f"The numbers are not the right ones with pre_norm={pre_norm}. With both updates 0 the "
+        f"block {advice}: does yours?"
+    )
+    compare(y, right, pre if pre_norm else post, says)
 
 
 @transformer_block.check

@@ -12,7 +12,16 @@ from torch import Tensor
 
 from tfcourse import attention as oracle
 from tfcourse.grading import tools
-from tfcourse.grading.questions import Draw, Question, Student, Wrong, compare, require, tensor
+from tfcourse.grading.questions import (
+    Draw,
+    Question,
+    Student,
+    Wrong,
+    close,
+    compare,
+    require,
+    tensor,
+)
 from tfcourse.grading.sets.attention import (
     AXIS,
     CHAPTER,
@@ -61,7 +70,16 @@ def per_head_on(student: Student, x: Tensor, table: Tensor) -> None:
         ),
         "f looks left out.": x,
     }  # fmt: skip
-    compare(y, rearrange(right, MERGE), mistakes)
+    fits = close(student(x, H, Tool("scale", (1.0,))), x)
+    compare(
+        y,
+        rearrange(right, MERGE),
+        mistakes,
+        says="Split and merge fit together, but f does not get each head's own features at every "
+        "position, or is not called once."
+        if fits
+        else "With an f that changes nothing, x does not come back: split and merge do not fit.",
+    )
 
 
 @per_head.check
@@ -126,7 +144,16 @@ def grouped_attention_on(
         UNMASKED: right(torch.ones_like(mask)),
         ZERO: right(mask, hidden=0.0),
     }
-    compare(y.double(), right(mask), mistakes, tolerance=tolerance)
+    says = ""
+    if not close(y.double(), right(mask), tolerance):
+        # Values that hold the number of their head say which head each query head reads.
+        numbers = torch.arange(float(k.shape[1])).to(v.dtype)[:, None, None].expand(v.shape)
+        read = tensor(student(q, k, numbers, mask), q.shape)[0, :, 0, 0].tolist()
+        which = " ".join(f"{n:.3g}" for n in read)
+        says = f"Counted from 0, the query heads read these heads of values: {which}."
+        if [round(n, 2) for n in read] == [h // groups for h in range(q.shape[1])]:
+            says = "The values are shared as they should be; the weights are not the right ones."
+    compare(y.double(), right(mask), mistakes, says, tolerance)
 
 
 @grouped_attention.check
@@ -170,6 +197,28 @@ def fill(student: Student, module: Kept, state: dict[str, Tensor]) -> None:
     extra = [name for name in own if name not in state]
     require(not extra, f"It has {', '.join(extra)}, which the question does not ask for.")
     student.load(module, state)
+
+
+def fault_in_training(student: Student, module: Kept, x: Tensor, y: Tensor) -> str:
+    """Say whether the result is another one in evaluation than in training, where dropout acts."""
+    if close(student.run(module, x, training=False).value, y):
+        return ""
+    return "The result changes when training ends. The question asks for no dropout."
+
+
+def fault_in_reading(student: Student, module: Kept, x: Tensor) -> str:
+    """Say whether the last word changes an earlier result, or the first one no later result."""
+    y, L = student.call(module, x), x.shape[1]
+    for place, rest, says in (
+        (L - 1, slice(0, L - 1), "A later word changes an earlier result."),
+        (0, slice(1, L), "The first word changes no later result: which axes does it mix?"),
+    ):
+        changed = x.clone()
+        changed[:, place] += x.abs().max()
+        same = close(student.call(module, changed)[:, rest], y[:, rest], 1e-6)
+        if L > 1 and same != (place > 0):
+            return says
+    return ""
 
 
 def layer_state(draw: Draw, d: int) -> dict[str, Tensor]:
@@ -217,13 +266,26 @@ def causal_attention_on(
     q, k, v = (t.reshape(B, H, L, d // H) for t in (x @ state["qkv.weight"].T).split(d, dim=-1))
     bare = reference_attention(q, k, v, mask).float()
     by_hand = functools.partial(layer_by_hand, x, state, H)
+    w_q, w_k, w_v = state["qkv.weight"].chunk(3)
+    exchanged = {**state, "qkv.weight": torch.cat([w_k, w_q, w_v])}
     mistakes = {
         UNDIVIDED: by_hand(mask, divide=1),
         TOO_SMALL: by_hand(mask, divide=d // H),
         "The scores look divided by √d, not by √d_k. How wide is one head?": by_hand(
             mask, divide=math.sqrt(d)
         ),
+        "The scores look divided by the root of the length. How wide is one head?": by_hand(
+            mask, divide=math.sqrt(L)
+        ),
         LATE: by_hand(mask, late=True),
+        ZERO: by_hand(mask, hidden=0.0),
+        "The softmax looks taken over the heads. The weights of one query add up to 1.": by_hand(
+            mask, axis=1
+        ),
+        "A position looks able to read itself and what comes later.": by_hand(mask.T),
+        "Queries and keys look exchanged. All queries come first, then all keys.": layer_by_hand(
+            x, exchanged, H, mask
+        ),
         AXIS: by_hand(mask, axis=-2),
         "A position looks able to read all later ones.": by_hand(
             torch.ones_like(mask)
@@ -254,7 +316,10 @@ def causal_attention_on(
         ),
         "It looks as if x itself was added. The block does that.": right + x,
     }  # fmt: skip
-    compare(y, right, mistakes, tolerance=tolerance)
+    says = ""
+    if not close(y, right, tolerance):
+        says = fault_in_training(student, module, x, y) or fault_in_reading(student, module, x)
+    compare(y, right, mistakes, says or "The numbers are not the right ones.", tolerance)
 
 
 @causal_attention.check
@@ -266,9 +331,7 @@ def _(student: Student, draw: Draw) -> None:
 @causal_attention.check
 def _(student: Student, draw: Draw) -> None:
     """A later word must not change an earlier result."""
-    module, x = student(6, 2), draw.normal(1, 4, 6)
+    module = student(6, 2)
     fill(student, module, layer_state(draw, 6))
-    changed = x.clone()
-    changed[:, 3] += 1
-    before, after = student.call(module, x), student.call(module, changed)
-    compare(after[:, :3], before[:, :3], says="A later word changes an earlier result.")
+    says = fault_in_reading(student, module, draw.normal(1, 4, 6))
+    require(not says, says)
