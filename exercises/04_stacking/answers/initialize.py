@@ -177,3 +177,40 @@ def initialize(model):
             nn.init.constant_(p, float("norm" in name and name.endswith("weight")))
         else:
             nn.init.normal_(p, std=0.02 if "blocks" in name else 2 / d)
+
+
+# wrong: Xavier for every matrix
+def initialize(model):
+    for name, p in model.named_parameters():
+        if p.ndim == 1:
+            nn.init.constant_(p, float("norm" in name and name.endswith("weight")))
+        else:
+            nn.init.xavier_normal_(p)
+    return model
+
+
+# wrong: 2/√d
+def initialize(model):
+    d = model.config.d_model
+    for name, p in model.named_parameters():
+        if p.ndim == 1:
+            nn.init.constant_(p, float("norm" in name and name.endswith("weight")))
+        else:
+            nn.init.normal_(p, std=0.02 if "blocks" in name else 2 / d**0.5)
+    return model
+
+
+# wrong: the norms are missed, for they are no nn.LayerNorm
+def initialize(model):
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, std=0.02)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.LayerNorm):
+            nn.init.ones_(module.weight)
+            nn.init.zeros_(module.bias)
+    for module in model.modules():
+        if isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=2 / model.config.d_model)
+    return model

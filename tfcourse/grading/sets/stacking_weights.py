@@ -83,13 +83,15 @@ def compare_count(
         "do linear layers have biases here?": N * in_blocks * (1 - 2 * bias),
         "the head has no bias": V,
         "the norms in the blocks look left out": -N * 4 * d,
-        "something of 2d is missing in each block": -N * 2 * d,
+        "each block is 2d short. Count its norms and its biases": -N * 2 * d,
         "a LayerNorm has γ and β": -(2 * N + 1) * d,
         "the MLP looks counted with d_ff = 4d": N * 2 * d * (4 * d - d_ff),
         "heads share the matrices; they have none of their own": N * 4 * d * d * (H - 1),
         "queries, keys and values have a matrix each": -N * 2 * d * d,
         "attention's output has a matrix, too": -N * d * d,
         "the MLP has two matrices": -N * d * d_ff,
+        "the MLP has two matrices and no gate": N * d * d_ff,
+        "a tied head is the table, which counts once": -V * d if tied else 0,
         "only one block seems to be counted": -(N - 1) * (4 * d * d + 2 * d * d_ff + 4 * d),
     }
     for says, difference in mistakes.items():
@@ -148,7 +150,15 @@ def check_tied(
     drawn = [t for t in state.values() if t.shape == table.shape]
     require(bool(drawn), f"It has no parameter of shape [V d] = [{V} {d}].")
     require(float(drawn[0].std()) > 0, "All rows of the table are equal.")
-    student.load(kept, {k: table if t.shape == table.shape else t for k, t in state.items()})
+    tables = [k for k in state if state[k].shape == table.shape]
+    student.load(kept, state | {k: torch.full_like(table, i) for i, k in enumerate(tables)})
+    again = student.state(kept)
+    require(
+        all(again[k].equal(again[tables[0]]) for k in tables),
+        "There are two tables of shape [V d] when the object is made. Equal numbers are not enough: "
+        "an optimizer that is built now holds both, and they part at its first step.",
+    )
+    student.load(kept, state | dict.fromkeys(tables, table))
     run = student.run(kept, tokens, backward=weights)
     z = tensor(run.value, (*tokens.shape, V), "The logits")
 
@@ -252,8 +262,9 @@ def check_initialize(student: Student, draw: Draw, **fields: Any) -> None:
     own = logits.gather(-1, tokens[..., None]).mean()
     require(
         loss < math.log(V) + 0.3,
-        f"The first loss is {loss:.2f}, and ln V is {math.log(V):.2f} (d = {d}). The word that was "
-        f"just read scores {own:.1f} on average: which product is that?",
+        f"The first loss is {loss:.2f}, and ln V is {math.log(V):.2f} (d = {d}). The word just "
+        f"read scores {own:.1f} on average, and all logits spread by ±{logits.std():.1f}. How "
+        "large are the rows that the head multiplies by?",
     )
     for k in norms:
         gain = not k.endswith("bias")
