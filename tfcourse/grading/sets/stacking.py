@@ -22,7 +22,7 @@ from tfcourse.grading.questions import (
     tensor,
 )
 from tfcourse.grading.sets.stacking_models import tiny_decoder, trace
-from tfcourse.grading.sets.stacking_weights import count_parameters, initialize, tied_model
+from tfcourse.grading.sets.stacking_weights import count_parameters, draw_weights, tied_model
 from tfcourse.grading.wire import Tool
 from tfcourse.positions import RotaryPositions, SinusoidalPositions
 
@@ -238,7 +238,7 @@ rotate = Question(
     minutes=15,
     difficulty=3,
     section=f"{CHAPTER}#who-notices-when-the-words-are-shuffled",
-    forbid=("RotaryPositions", "make_positions", "rotation", "angle_table"),
+    forbid=("RotaryPositions", "make_positions", "angle_table"),
 )
 
 
@@ -340,7 +340,7 @@ QUESTIONS = [
     rotate,
     count_parameters,
     tied_model,
-    initialize,
+    draw_weights,
     trace,
     tiny_decoder,
 ]

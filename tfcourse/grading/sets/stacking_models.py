@@ -26,7 +26,7 @@ trace = Question(
     minutes=15,
     difficulty=3,
     section=f"{CHAPTER}#the-whole-stack",
-    forbid=("DecoderLM", "Stack", "hidden", "forward", "loss"),
+    forbid=("DecoderLM", "Stack"),
 )
 
 
