@@ -20,7 +20,7 @@ from tfcourse.grading.sets.stacking_models import (
     check_first_loss,
     check_trace,
 )
-from tfcourse.grading.sets.stacking_weights import check_initialize, check_tied, compare_count
+from tfcourse.grading.sets.stacking_weights import check_draw_weights, check_tied, compare_count
 from tfcourse.grading.wire import Tool
 
 HIDDEN = Hidden()
@@ -149,18 +149,18 @@ def _(student, draw):
     check_tied(student, tokens, draw.normal(5, 3), draw.normal(3, 3), weights, "linear")
 
 
-@HIDDEN.check("04.initialize")
+@HIDDEN.check("04.draw_weights")
 def _(student, draw):
     """A head of its own, with a bias; biases everywhere."""
     options = dict(tie_embeddings=False, head_bias=True, bias=True)
-    check_initialize(student, draw, vocab_size=50, d_model=96, n_layers=2, **options)
+    check_draw_weights(student, draw, vocab_size=50, d_model=96, n_layers=2, **options)
 
 
-@HIDDEN.check("04.initialize")
+@HIDDEN.check("04.draw_weights")
 def _(student, draw):
     """RMSNorm and RoPE, a wide stream."""
     options = dict(norm="rmsnorm", position="rope")
-    check_initialize(student, draw, vocab_size=30, d_model=512, n_layers=1, **options)
+    check_draw_weights(student, draw, vocab_size=30, d_model=512, n_layers=1, **options)
 
 
 @HIDDEN.check("04.trace")

@@ -105,3 +105,27 @@ def count_parameters(vocab_size, d_model, n_layers, n_heads, d_ff, max_len, tied
     block = 3 * d_model**2 + 2 * d_model * d_ff + 4 * d_model
     tables = (2 - tied) * vocab_size + (max_len if learned else 0)
     return tables * d_model + n_layers * block + 2 * d_model
+
+
+# wrong: a norm in each block, and one at the end
+def count_parameters(vocab_size, d_model, n_layers, n_heads, d_ff, max_len, tied, learned, bias):
+    biases = 5 * d_model + d_ff if bias else 0
+    block = 4 * d_model**2 + 2 * d_model * d_ff + 2 * d_model + biases
+    tables = (2 - tied) * vocab_size + (max_len if learned else 0)
+    return tables * d_model + n_layers * block + 2 * d_model
+
+
+# wrong: tied means that neither has a matrix
+def count_parameters(vocab_size, d_model, n_layers, n_heads, d_ff, max_len, tied, learned, bias):
+    biases = 5 * d_model + d_ff if bias else 0
+    block = 4 * d_model**2 + 2 * d_model * d_ff + 4 * d_model + biases
+    tables = (0 if tied else vocab_size) + (max_len if learned else 0)
+    return tables * d_model + n_layers * block + 2 * d_model
+
+
+# wrong: a gate in the MLP
+def count_parameters(vocab_size, d_model, n_layers, n_heads, d_ff, max_len, tied, learned, bias):
+    biases = 5 * d_model + d_ff if bias else 0
+    block = 4 * d_model**2 + 3 * d_model * d_ff + 4 * d_model + biases
+    tables = (2 - tied) * vocab_size + (max_len if learned else 0)
+    return tables * d_model + n_layers * block + 2 * d_model

@@ -92,3 +92,15 @@ def embed(tokens, table, places, scaled):
 def embed(tokens, table, places, scaled):
     factor = torch.tensor([table.shape[1] ** 0.5]) if scaled else 1
     return factor * table[tokens] + places[: tokens.shape[1]]
+
+
+# wrong: adds the numbers of the places
+def embed(tokens, table, places, scaled):
+    factor = math.sqrt(table.shape[1]) if scaled else 1
+    return factor * table[tokens] + torch.arange(tokens.shape[1])[:, None]
+
+
+# wrong: the places the wrong way round
+def embed(tokens, table, places, scaled):
+    factor = math.sqrt(table.shape[1]) if scaled else 1
+    return factor * table[tokens] + places[: tokens.shape[1]].flip(0)

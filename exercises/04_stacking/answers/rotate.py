@@ -146,3 +146,22 @@ def rotate(x, positions, base):
     c, s = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
     a, b = x.chunk(2, dim=-1)
     return torch.cat([a * c - b * s, b * c + a * s], dim=-1)
+
+
+# wrong: the exponent over the width of all heads
+def rotate(x, positions, base):
+    k, width = x.shape[-1], x.shape[1] * x.shape[-1]
+    angles = positions[:, None] * base ** (-torch.arange(0, k, 2) / width)
+    c, s = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat([a * c - b * s, b * c + a * s], dim=-1)
+
+
+# wrong: the second half sees the first one turned already
+def rotate(x, positions, base):
+    k = x.shape[-1]
+    angles = positions[:, None] * base ** (-torch.arange(0, k, 2) / k)
+    c, s = angles.cos(), angles.sin()
+    a, b = x.chunk(2, dim=-1)
+    a = a * c - b * s
+    return torch.cat([a, b * c + a * s], dim=-1)

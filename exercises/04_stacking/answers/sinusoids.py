@@ -96,3 +96,22 @@ def sinusoids(positions, d):
     angles = torch.arange(512)[:, None] * 10_000.0 ** (-torch.arange(0, d, 2) / d)
     table = torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)
     return table[positions.clamp(max=511)]
+
+
+# wrong: places as a share of the length
+def sinusoids(positions, d):
+    share = positions / positions.max()
+    angles = share[:, None] * 10_000.0 ** (-torch.arange(0, d, 2) / d)
+    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)
+
+
+# wrong: an integer division in the exponent
+def sinusoids(positions, d):
+    angles = positions[:, None] / 10_000.0 ** (torch.arange(0, d, 2) // d)
+    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)
+
+
+# wrong: speeds that rise
+def sinusoids(positions, d):
+    angles = positions[:, None] * 10_000.0 ** (torch.arange(0, d, 2) / d)
+    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)

@@ -181,3 +181,40 @@ class TiedModel(nn.Module):
 
     def forward(self, tokens):
         return self.body(self.scale * self.embedding(tokens)) @ self.embedding.weight.T
+
+
+# wrong: tied too late, at the first forward pass
+class TiedModel(nn.Module):
+    def __init__(self, vocab_size, d_model, body):
+        super().__init__()
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        self.body = body
+        self.head = nn.Linear(d_model, vocab_size, bias=False)
+
+    def forward(self, tokens):
+        self.head.weight = self.embedding.weight
+        return self.head(self.body(self.embedding(tokens)))
+
+
+# wrong: copied at every forward pass
+class TiedModel(nn.Module):
+    def __init__(self, vocab_size, d_model, body):
+        super().__init__()
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        self.body = body
+        self.head = nn.Linear(d_model, vocab_size, bias=False)
+
+    def forward(self, tokens):
+        self.head.weight.data.copy_(self.embedding.weight.data)
+        return self.head(self.body(self.embedding(tokens)))
+
+
+# wrong: a table that lies on its side
+class TiedModel(nn.Module):
+    def __init__(self, vocab_size, d_model, body):
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(d_model, vocab_size))
+        self.body = body
+
+    def forward(self, tokens):
+        return self.body(self.table.T[tokens]) @ self.table

@@ -612,3 +612,100 @@ class TinyDecoder(nn.Module):
         for block in self.blocks:
             x = block(x)
         return self.head(self.norm(x))
+
+
+# wrong: adds the stream once more
+class TinyDecoder(nn.Module):
+    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
+        super().__init__()
+        config = ModelConfig(
+            vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=n_heads
+        )
+        self.words = nn.Embedding(vocab_size, d_model)
+        self.places = nn.Embedding(max_len, d_model)
+        self.blocks = nn.ModuleList(Block(config) for _ in range(n_layers))
+        self.norm = nn.LayerNorm(d_model)
+        self.head = nn.Linear(d_model, vocab_size, bias=False)
+        self.head.weight = self.words.weight
+        for table in (self.words, self.places):
+            nn.init.normal_(table.weight, std=min(0.02, 2 / d_model))
+
+    def forward(self, tokens):
+        x = self.words(tokens) + self.places.weight[: tokens.shape[1]]
+        for block in self.blocks:
+            x = x + block(x)
+        return self.head(self.norm(x))
+
+
+# wrong: places by the number of rows
+class TinyDecoder(nn.Module):
+    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
+        super().__init__()
+        config = ModelConfig(
+            vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=n_heads
+        )
+        self.words = nn.Embedding(vocab_size, d_model)
+        self.places = nn.Embedding(max_len, d_model)
+        self.blocks = nn.ModuleList(Block(config) for _ in range(n_layers))
+        self.norm = nn.LayerNorm(d_model)
+        self.head = nn.Linear(d_model, vocab_size, bias=False)
+        self.head.weight = self.words.weight
+        for table in (self.words, self.places):
+            nn.init.normal_(table.weight, std=min(0.02, 2 / d_model))
+
+    def forward(self, tokens):
+        x = self.words(tokens) + self.places(torch.arange(tokens.shape[0]))[:, None]
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))
+
+
+# wrong: scores over √d
+class TinyDecoder(nn.Module):
+    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
+        super().__init__()
+        config = ModelConfig(
+            vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=n_heads
+        )
+        self.words = nn.Embedding(vocab_size, d_model)
+        self.places = nn.Embedding(max_len, d_model)
+        self.blocks = nn.ModuleList(Block(config) for _ in range(n_layers))
+        self.norm = nn.LayerNorm(d_model)
+        self.head = nn.Linear(d_model, vocab_size, bias=False)
+        self.head.weight = self.words.weight
+        for table in (self.words, self.places):
+            nn.init.normal_(table.weight, std=min(0.02, 2 / d_model))
+
+    def forward(self, tokens):
+        x = self.words(tokens) + self.places.weight[: tokens.shape[1]]
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x)) / x.shape[-1] ** 0.5
+
+
+# wrong: PyTorch's encoder layers, without a mask
+class TinyDecoder(nn.Module):
+    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
+        super().__init__()
+        config = ModelConfig(
+            vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=n_heads
+        )
+        self.words = nn.Embedding(vocab_size, d_model)
+        self.places = nn.Embedding(max_len, d_model)
+        self.blocks = nn.ModuleList(
+            nn.TransformerEncoderLayer(
+                d_model, n_heads, 4 * d_model, 0.0, F.gelu, batch_first=True, norm_first=True, bias=False
+            )
+            for _ in range(n_layers)
+        )
+        self.norm = nn.LayerNorm(d_model)
+        self.head = nn.Linear(d_model, vocab_size, bias=False)
+        self.head.weight = self.words.weight
+        for table in (self.words, self.places):
+            nn.init.normal_(table.weight, std=min(0.02, 2 / d_model))
+
+    def forward(self, tokens):
+        x = self.words(tokens) + self.places.weight[: tokens.shape[1]]
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))

@@ -1,3 +1,5 @@
+import math
+
 import torch
 import torch.nn.functional as F
 
@@ -66,3 +68,19 @@ def to_logits(x, norm, weight, bias):
 # wrong: adds the stream to its norm
 def to_logits(x, norm, weight, bias):
     return F.linear(x + norm(x), weight, bias)
+
+
+# wrong: scores over √d, as in attention
+def to_logits(x, norm, weight, bias):
+    z = norm(x) @ weight.T / math.sqrt(x.shape[-1])
+    return z if bias is None else z + bias
+
+
+# wrong: one probability, by a sigmoid
+def to_logits(x, norm, weight, bias):
+    return torch.sigmoid(F.linear(norm(x), weight, bias))
+
+
+# wrong: the words chosen
+def to_logits(x, norm, weight, bias):
+    return F.linear(norm(x), weight, bias).argmax(dim=-1)

@@ -214,3 +214,55 @@ def trace(model, tokens):
         x = block(x, rotate=rotate)
         streams.append(x)
     return streams, model.head(F.layer_norm(x, x.shape[-1:]))
+
+
+# wrong: positions counted from 1
+def trace(model, tokens):
+    stack = model.stack
+    positions = torch.arange(1, tokens.shape[1] + 1)[None]
+    rotate = stack.positions.rotation(positions)
+    x = stack.positions(stack.embedding(tokens), positions)
+    streams = [x]
+    for block in stack.blocks:
+        x = block(x, rotate=rotate)
+        streams.append(x)
+    return streams, model.head(stack.final_norm(x))
+
+
+# wrong: the logits of the first stream
+def trace(model, tokens):
+    stack = model.stack
+    positions = torch.arange(tokens.shape[1])[None]
+    rotate = stack.positions.rotation(positions)
+    x = stack.positions(stack.embedding(tokens), positions)
+    streams = [x]
+    for block in stack.blocks:
+        x = block(x, rotate=rotate)
+        streams.append(x)
+    return streams, model.head(stack.final_norm(streams[0]))
+
+
+# wrong: logits before streams
+def trace(model, tokens):
+    stack = model.stack
+    positions = torch.arange(tokens.shape[1])[None]
+    rotate = stack.positions.rotation(positions)
+    x = stack.positions(stack.embedding(tokens), positions)
+    streams = [x]
+    for block in stack.blocks:
+        x = block(x, rotate=rotate)
+        streams.append(x)
+    return model.head(stack.final_norm(x)), streams
+
+
+# wrong: attention alone
+def trace(model, tokens):
+    stack = model.stack
+    positions = torch.arange(tokens.shape[1])[None]
+    rotate = stack.positions.rotation(positions)
+    x = stack.positions(stack.embedding(tokens), positions)
+    streams = [x]
+    for block in stack.blocks:
+        x = block.attention(x, rotate=rotate)
+        streams.append(x)
+    return streams, model.head(stack.final_norm(x))

@@ -22,7 +22,7 @@ from tfcourse.grading.questions import (
     tensor,
 )
 from tfcourse.grading.sets.stacking_models import tiny_decoder, trace
-from tfcourse.grading.sets.stacking_weights import count_parameters, initialize, tied_model
+from tfcourse.grading.sets.stacking_weights import count_parameters, draw_weights, tied_model
 from tfcourse.grading.wire import Tool
 from tfcourse.positions import RotaryPositions, SinusoidalPositions
 
@@ -63,6 +63,9 @@ def compare_embed(
         + P[late],
         "The last rows of the table of places look used.": own + P[-length:],
         "Every position seems to get the same place.": own + P[0],
+        "The numbers of the positions look added. Their rows of `places` belong there.": own
+        + torch.arange(length)[:, None],
+        "The places look counted from the end.": own + P[:length].flip(0),
         "The root looks taken of the length L. The factor belongs to the width d.": words
         * math.sqrt(length)
         + P[:length],
@@ -115,7 +118,11 @@ def compare_logits(student: Student, x: Tensor, normed: Tensor, norm: Tool, *hea
     z = tensor(student(x, norm, weight, bias), (*x.shape[:2], len(weight)))
     right = normed @ weight.T + (0 if bias is None else bias)
     plain = F.layer_norm(x, x.shape[-1:])
+    scores, c = normed @ weight.T, right - normed @ weight.T
     mistakes = {
+        "The scores look divided by √d. That belongs to attention.": scores / x.shape[-1] ** 0.5
+        + c,
+        "These lie between 0 and 1, as after a sigmoid. Logits come before.": right.sigmoid(),
         "The head seems to read the stream without the norm.": right + (x - normed) @ weight.T,
         "The head's bias c looks left out.": normed @ weight.T,
         "The norm looks like one of your own: γ and β are missing. Use the one that you are "
@@ -187,6 +194,10 @@ def compare_sinusoids(
         "The exponent looks twice as large as it has to be. Which number does a pair have?": waves(
             p * 10_000.0 ** (-2 * r / d)
         ),
+        "All pairs seem to have one speed. Look at the exponent.": waves(p * torch.ones(d // 2)),
+        "The positions look divided by the largest. An angle has no use for the length.": waves(
+            p / p.max().clamp(min=1) * 10_000.0 ** (-r / d)
+        ),
         "The angles seem to grow from pair to pair. They fall.": waves(p * 10_000.0 ** (r / d)),
         "Each feature seems to have an angle of its own. Both of a pair share one.": torch.where(
             torch.arange(d) % 2 == 0,
@@ -227,7 +238,7 @@ rotate = Question(
     minutes=15,
     difficulty=3,
     section=f"{CHAPTER}#who-notices-when-the-words-are-shuffled",
-    forbid=("RotaryPositions", "make_positions", "rotation", "angle_table"),
+    forbid=("RotaryPositions", "make_positions", "angle_table"),
 )
 
 
@@ -257,6 +268,9 @@ def compare_rotate(
         "Every pair seems to turn at the same speed.": torch.cat(turned(p, *halves), -1),
         "The speeds look wrong: pair r has the exponent −2r/k.": torch.cat(
             turned(p * base ** (-r / k), *halves), -1
+        ),
+        "The exponent looks divided by the width of all heads. k is that of one.": torch.cat(
+            turned(p * base ** (-2 * r / (k * x.shape[1])), *halves), -1
         ),
         "The positions look counted from 0, whatever was asked for.": torch.cat(
             turned(torch.arange(len(p))[:, None] * base ** (-2 * r / k), *halves), -1
@@ -326,7 +340,7 @@ QUESTIONS = [
     rotate,
     count_parameters,
     tied_model,
-    initialize,
+    draw_weights,
     trace,
     tiny_decoder,
 ]

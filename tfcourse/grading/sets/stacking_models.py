@@ -26,7 +26,7 @@ trace = Question(
     minutes=15,
     difficulty=3,
     section=f"{CHAPTER}#the-whole-stack",
-    forbid=("DecoderLM", "Stack", "hidden", "forward", "loss"),
+    forbid=("DecoderLM", "Stack"),
 )
 
 
@@ -35,13 +35,16 @@ def run_parts(
 ) -> tuple[list[Tensor], Tensor]:
     """Run a decoder part by part; `omit` names what is left out."""
     stack, places = model.stack, torch.arange(tokens.shape[1])[None]
+    if "first position" in omit:
+        places = (places + 1).clamp(max=model.config.max_len - 1)
     x = stack.embedding.weight[tokens] if "scale" in omit else stack.embedding(tokens)
     if "positions" not in omit:
         x = stack.positions(x, places)
     turn = None if "rotation" in omit else stack.positions.rotation(places)
     streams = [x]
     for block in stack.blocks:
-        x = (stack.blocks[0] if "other blocks" in omit else block)(x, rotate=turn)
+        part: Any = stack.blocks[0] if "other blocks" in omit else block
+        x = (part.attention if "feed-forward" in omit else part)(x, rotate=turn)
         streams.append(x)
     z = (x if "final norm" in omit else stack.final_norm(x)) @ model.head.weight.T
     if model.head.bias is not None and "bias" not in omit:
@@ -67,7 +70,10 @@ def check_trace(student: Student, draw: Draw, n_rows: int, length: int, **fields
     )
     without = {
         part: run_parts(model, tokens, [part])
-        for part in ("scale", "positions", "rotation", "other blocks", "final norm", "bias")
+        for part in (
+            *("scale", "positions", "first position", "rotation"),
+            *("other blocks", "feed-forward", "final norm", "bias"),
+        )
     }
     for i, stream in enumerate(streams):
         tensor(stream, (n_rows, length, d), f"Stream {i}")
@@ -75,6 +81,8 @@ def check_trace(student: Student, draw: Draw, n_rows: int, length: int, **fields
             "The positions look left out.": without["positions"][0][i],
             "The embedding looks read without its factor √d. The part "
             "`embedding` knows it.": without["scale"][0][i],
+            "The positions look counted from 1.": without["first position"][0][i],
+            "Only the attention of each block seems to run.": without["feed-forward"][0][i],
             "Queries and keys look not rotated. With RoPE each block needs `rotate`.": without[
                 "rotation"
             ][0][i],
@@ -89,7 +97,7 @@ def check_trace(student: Student, draw: Draw, n_rows: int, length: int, **fields
         compare(
             stream,
             right[i],
-            mistakes if i else dict(list(mistakes.items())[:2]),
+            mistakes if i else dict(list(mistakes.items())[:3]),
             f"Stream {i} is not the one that the model has there.",
         )
     tensor(z, (n_rows, length, model.config.vocab_size), "The logits")
@@ -213,8 +221,9 @@ def check_first_loss(tiny: Tiny, draw: Draw) -> None:
     own = z.gather(-1, tokens[..., None]).mean()
     require(
         loss < even + 0.3,
-        f"The first loss is {loss:.2f}, and ln V is {even:.2f} (d = {tiny.d}). The word that was "
-        f"just read scores {own:.1f} on average: which product is that?",
+        f"The first loss is {loss:.2f}, and ln V is {even:.2f} (d = {tiny.d}). The word just read "
+        f"scores {own:.1f} on average, and all logits spread by ±{z.std():.1f}. How large are the "
+        "rows that the head multiplies by?",
     )
     require(float(z.std()) > 1e-4, "All words have the same logit. Draw the table at random.")
 

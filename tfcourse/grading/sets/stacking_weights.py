@@ -41,7 +41,7 @@ count_parameters = Question(
     minutes=10,
     difficulty=2,
     section=f"{CHAPTER}#count-every-parameter",
-    forbid=("DecoderLM", "Stack", "Block", "n_params", "numel", "parameters"),
+    forbid=("DecoderLM", "Stack", "Block"),
 )
 
 
@@ -83,13 +83,15 @@ def compare_count(
         "do linear layers have biases here?": N * in_blocks * (1 - 2 * bias),
         "the head has no bias": V,
         "the norms in the blocks look left out": -N * 4 * d,
-        "something of 2d is missing in each block": -N * 2 * d,
+        "each block is 2d short. Count its norms and its biases": -N * 2 * d,
         "a LayerNorm has γ and β": -(2 * N + 1) * d,
         "the MLP looks counted with d_ff = 4d": N * 2 * d * (4 * d - d_ff),
         "heads share the matrices; they have none of their own": N * 4 * d * d * (H - 1),
         "queries, keys and values have a matrix each": -N * 2 * d * d,
         "attention's output has a matrix, too": -N * d * d,
         "the MLP has two matrices": -N * d * d_ff,
+        "the MLP has two matrices and no gate": N * d * d_ff,
+        "a tied head is the table, which counts once": -V * d if tied else 0,
         "only one block seems to be counted": -(N - 1) * (4 * d * d + 2 * d * d_ff + 4 * d),
     }
     for says, difference in mistakes.items():
@@ -148,7 +150,15 @@ def check_tied(
     drawn = [t for t in state.values() if t.shape == table.shape]
     require(bool(drawn), f"It has no parameter of shape [V d] = [{V} {d}].")
     require(float(drawn[0].std()) > 0, "All rows of the table are equal.")
-    student.load(kept, {k: table if t.shape == table.shape else t for k, t in state.items()})
+    tables = [k for k in state if state[k].shape == table.shape]
+    student.load(kept, state | {k: torch.full_like(table, i) for i, k in enumerate(tables)})
+    again = student.state(kept)
+    require(
+        all(again[k].equal(again[tables[0]]) for k in tables),
+        "There are two tables of shape [V d] when the object is made. Equal numbers are not "
+        "enough: an optimizer that is built now holds both, and they part at its first step.",
+    )
+    student.load(kept, state | dict.fromkeys(tables, table))
     run = student.run(kept, tokens, backward=weights)
     z = tensor(run.value, (*tokens.shape, V), "The logits")
 
@@ -208,20 +218,20 @@ def _(student: Student, draw: Draw) -> None:
     check_tied(student, tokens, table, W, draw.normal(1, 4, 9), "linear")
 
 
-initialize = Question(
-    "04.initialize",
-    "initialize",
+draw_weights = Question(
+    "04.draw_weights",
+    "draw_weights",
     title="An initialization that starts at ln V",
     points=3,
     minutes=15,
     difficulty=3,
     section=f"{CHAPTER}#an-initialization-that-starts-at-ln-v",
-    forbid=("DecoderLM", "Stack", "embedding_std", "initialize_linear", "vocabulary_head"),
+    forbid=("DecoderLM", "Stack", "embedding_std", "initialize", "initialize_linear"),
 )
 SMALL = dict(n_heads=2, head_dim=8, d_ff=64, max_len=16)
 
 
-def check_initialize(student: Student, draw: Draw, **fields: Any) -> None:
+def check_draw_weights(student: Student, draw: Draw, **fields: Any) -> None:
     """Check the first loss, then the size of each kind of weight, then that tying is kept."""
     model, tool = drawn_decoder(draw, **SMALL | fields)
     V, d = model.config.vocab_size, model.config.d_model
@@ -252,8 +262,9 @@ def check_initialize(student: Student, draw: Draw, **fields: Any) -> None:
     own = logits.gather(-1, tokens[..., None]).mean()
     require(
         loss < math.log(V) + 0.3,
-        f"The first loss is {loss:.2f}, and ln V is {math.log(V):.2f} (d = {d}). The word that was "
-        f"just read scores {own:.1f} on average: which product is that?",
+        f"The first loss is {loss:.2f}, and ln V is {math.log(V):.2f} (d = {d}). The word just "
+        f"read scores {own:.1f} on average, and all logits spread by ±{logits.std():.1f}. How "
+        "large are the rows that the head multiplies by?",
     )
     for k in norms:
         gain = not k.endswith("bias")
@@ -295,13 +306,13 @@ def check_initialize(student: Student, draw: Draw, **fields: Any) -> None:
         )
 
 
-@initialize.check
+@draw_weights.check
 def _(student: Student, draw: Draw) -> None:
     """A narrow model of two blocks."""
-    check_initialize(student, draw, vocab_size=60, d_model=64, n_layers=2)
+    check_draw_weights(student, draw, vocab_size=60, d_model=64, n_layers=2)
 
 
-@initialize.check
+@draw_weights.check
 def _(student: Student, draw: Draw) -> None:
     """A wide model, where 0.02 is too much."""
-    check_initialize(student, draw, vocab_size=40, d_model=384, n_layers=1)
+    check_draw_weights(student, draw, vocab_size=40, d_model=384, n_layers=1)

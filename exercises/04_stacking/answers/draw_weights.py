@@ -5,7 +5,7 @@ from torch import nn
 
 
 # right: by the name of each parameter
-def initialize(model):
+def draw_weights(model):
     d = model.config.d_model
     std = min(0.02, 2 / d)
     with torch.no_grad():
@@ -21,7 +21,7 @@ def initialize(model):
 
 
 # right: by the kind of each module
-def initialize(model):
+def draw_weights(model):
     d = model.config.d_model
     for module in model.modules():
         if isinstance(module, nn.Linear):
@@ -39,7 +39,7 @@ def initialize(model):
 
 
 # right: writers to the stream scaled down by depth, a uniform table
-def initialize(model):
+def draw_weights(model):
     d, n = model.config.d_model, model.config.n_layers
     for name, p in model.named_parameters():
         if p.ndim == 1:
@@ -54,7 +54,7 @@ def initialize(model):
 
 
 # wrong: 0.02 everywhere
-def initialize(model):
+def draw_weights(model):
     for name, p in model.named_parameters():
         if p.ndim == 1:
             nn.init.constant_(p, float("norm" in name and name.endswith("weight")))
@@ -64,7 +64,7 @@ def initialize(model):
 
 
 # wrong: PyTorch's own way
-def initialize(model):
+def draw_weights(model):
     for module in model.modules():
         if hasattr(module, "reset_parameters"):
             module.reset_parameters()
@@ -77,14 +77,14 @@ def initialize(model):
 
 
 # wrong: all zero
-def initialize(model):
+def draw_weights(model):
     for p in model.parameters():
         nn.init.zeros_(p)
     return model
 
 
 # wrong: unties the head
-def initialize(model):
+def draw_weights(model):
     d = model.config.d_model
     for name, p in model.named_parameters():
         if p.ndim == 1:
@@ -96,13 +96,13 @@ def initialize(model):
 
 
 # wrong: the table alone
-def initialize(model):
+def draw_weights(model):
     nn.init.normal_(model.stack.embedding.weight, std=2 / model.config.d_model)
     return model
 
 
 # wrong: small gains in place of small rows
-def initialize(model):
+def draw_weights(model):
     for p in model.parameters():
         nn.init.normal_(p, std=0.02)
     nn.init.normal_(model.stack.embedding.weight, std=2 / model.config.d_model)
@@ -110,7 +110,7 @@ def initialize(model):
 
 
 # wrong: one seed for every matrix
-def initialize(model):
+def draw_weights(model):
     d = model.config.d_model
     for name, p in model.named_parameters():
         if p.ndim == 1:
@@ -122,7 +122,7 @@ def initialize(model):
 
 
 # wrong: the places stay as loud as PyTorch makes them
-def initialize(model):
+def draw_weights(model):
     d = model.config.d_model
     for name, p in model.named_parameters():
         if p.ndim == 1:
@@ -135,7 +135,7 @@ def initialize(model):
 
 
 # wrong: uniform between 0 and small
-def initialize(model):
+def draw_weights(model):
     d = model.config.d_model
     for name, p in model.named_parameters():
         if p.ndim == 1:
@@ -148,7 +148,7 @@ def initialize(model):
 
 
 # wrong: 1/√d, as for a layer
-def initialize(model):
+def draw_weights(model):
     d = model.config.d_model
     for name, p in model.named_parameters():
         if p.ndim == 1:
@@ -159,7 +159,7 @@ def initialize(model):
 
 
 # wrong: biases at random
-def initialize(model):
+def draw_weights(model):
     d = model.config.d_model
     for name, p in model.named_parameters():
         if "norm" in name:
@@ -170,10 +170,58 @@ def initialize(model):
 
 
 # wrong: gives nothing back
-def initialize(model):
+def draw_weights(model):
     d = model.config.d_model
     for name, p in model.named_parameters():
         if p.ndim == 1:
             nn.init.constant_(p, float("norm" in name and name.endswith("weight")))
         else:
             nn.init.normal_(p, std=0.02 if "blocks" in name else 2 / d)
+
+
+# wrong: Xavier for every matrix
+def draw_weights(model):
+    for name, p in model.named_parameters():
+        if p.ndim == 1:
+            nn.init.constant_(p, float("norm" in name and name.endswith("weight")))
+        else:
+            nn.init.xavier_normal_(p)
+    return model
+
+
+# wrong: 2/√d
+def draw_weights(model):
+    d = model.config.d_model
+    for name, p in model.named_parameters():
+        if p.ndim == 1:
+            nn.init.constant_(p, float("norm" in name and name.endswith("weight")))
+        else:
+            nn.init.normal_(p, std=0.02 if "blocks" in name else 2 / d**0.5)
+    return model
+
+
+# wrong: the norms are missed, for they are no nn.LayerNorm
+def draw_weights(model):
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, std=0.02)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.LayerNorm):
+            nn.init.ones_(module.weight)
+            nn.init.zeros_(module.bias)
+    for module in model.modules():
+        if isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=2 / model.config.d_model)
+    return model
+
+
+# wrong: the package's own
+def draw_weights(model):
+    from tfcourse.stacks import initialize as own
+
+    for name, p in model.named_parameters():
+        if p.ndim == 1:
+            nn.init.constant_(p, float("norm" in name and name.endswith("weight")))
+    own(model.stack)
+    return model
