@@ -44,7 +44,7 @@ def check_mean_pool(student: Student, x: Tensor, real: Tensor) -> None:
         "It looks divided by the number of real tokens of the whole batch.": total / n.sum(),
         "It looks like a sum that nothing divides.": total,
         "It looks as if the PADs alone were averaged. True marks a real token.": (
-            (x.sum(dim=1) - total) / (x.shape[1] - n)
+            (x.sum(dim=1) - total) / (x.shape[1] - n).clamp(min=1)
         ),
         "The rows look mixed: each has a mean of its own.": x[real].mean(dim=0).expand_as(y),
         "It looks like the first position alone: that is the other way of pooling.": x[:, 0],
@@ -84,14 +84,14 @@ attention_mask = Question(
 
 def check_attention_mask(student: Student, kind: str, n_queries: int, real: Tensor) -> None:
     """Compare with the rule for this kind of attention."""
-    mask = tensor(student(kind, n_queries, real), (n_queries, len(real)), f"The {kind}'s mask")
+    name = f"The mask of “{kind}”"
+    mask = tensor(student(kind, n_queries, real), (n_queries, len(real)), name)
     require(mask.dtype == torch.bool, f"The mask has dtype {mask.dtype}; it has to be boolean.")
     every = torch.ones_like(mask)
     past = every.tril()
     right = every & real
     if kind == "decoder":
         right = causal_mask(n_queries, n_queries) & real
-    name = f"The mask of “{kind}”"
     mistakes = {
         f"{name} looks inverted: True is to mean that it may be read.": ~right,
         f"{name} looks as if PADs could be read.": past if kind == "decoder" else every,
@@ -108,7 +108,8 @@ def check_attention_mask(student: Student, kind: str, n_queries: int, real: Tens
             f"{name} looks as if rows of PADs were emptied, too. Their softmax would be one over "
             "nothing.": right & rows,
         }
-    compare(mask, right, mistakes, f"{name} has a wrong entry.")
+    i, j = next(iter((mask != right).nonzero().tolist()), (0, 0))
+    compare(mask, right, mistakes, f"{name} is wrong in row {i}, column {j}, among others.")
 
 
 @attention_mask.check
@@ -214,6 +215,7 @@ def check_mask_tokens(student: Student, *given: Any) -> None:
     hidden, changed = chosen & (lot < 0.8), chosen & (lot >= 0.8) & (lot < 0.9)
     right = tokens.where(~hidden, mask_id).where(~changed, other)
     kept_swapped = chosen & (lot >= 0.9)
+    border = (chance <= 0.15) & real
     mistakes = {
         "All chosen tokens look hidden. Some are replaced by another one, some stay.": (
             tokens.where(~chosen, mask_id)
@@ -225,6 +227,11 @@ def check_mask_tokens(student: Student, *given: Any) -> None:
             tokens.where(~hidden, mask_id).where(~(changed | kept_swapped), other)
         ),
         "The tokens from 0.8 to 0.9 look kept.": tokens.where(~hidden, mask_id),
+        "A border looks counted on the other side. Is it < or ≤?": (
+            tokens.where(~(border & (lot <= 0.8)), mask_id).where(
+                ~(border & (lot > 0.8) & (lot <= 0.9)), other
+            )
+        ),
         "PADs look hidden, too.": (
             tokens.where(~(low & (lot < 0.8)), mask_id).where(
                 ~(low & (lot >= 0.8) & (lot < 0.9)), other

@@ -35,10 +35,17 @@ def several(value: Any, names: str) -> list:
     return list(value)
 
 
-def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, *, scale: float | None = None) -> Tensor:
-    """Compute attention in float64; `scale` is 1/√d_k unless given."""
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor,
+    scale: float | None = None,
+    hide: float = -math.inf,
+) -> Tensor:
+    """Compute attention in float64; `scale` is 1/√d_k unless given, `hide` is added to masked."""
     scores = q.double() @ k.double().mT * (scale or q.shape[-1] ** -0.5)
-    weights = scores.masked_fill(~mask, -math.inf).softmax(dim=-1)
+    weights = (scores + torch.where(mask, 0.0, hide)).softmax(dim=-1)
     return (weights @ v.double()).float()
 
 
@@ -90,11 +97,19 @@ def mistakes_of_cross_attention(
 
     flat = F.linear(x, *w_q), F.linear(source, *w_k), F.linear(source, *w_v)
     q, k, v = map(heads, flat)
-    by_column = (q @ k.mT / math.sqrt(d // n_heads)).masked_fill(~mask, -math.inf).softmax(dim=-2)
-    cut = [t.reshape(len(t), n_heads, -1, d // n_heads) for t in flat]
+    by_column = (q @ k.mT / math.sqrt(d // n_heads)).masked_fill(~mask, -1e30).softmax(dim=-2)
+    cut_q, cut_k, cut_v = (t.reshape(len(t), n_heads, -1, d // n_heads) for t in flat)
+    every = torch.ones_like(mask)
+    shares = attend(q, k, torch.eye(source.shape[1]).expand(len(x), n_heads, -1, -1), every)
     stacked = attend(q, k, v, mask).reshape(x.shape)
     found = {
-        "The source's PADs look read.": joined(attend(q, k, v, torch.ones_like(mask))),
+        "The mask looks like a large number taken from the scores. Scores can be larger.": joined(
+            attend(q, k, v, mask, hide=-1e4)
+        ),
+        "The source's PADs look read.": joined(attend(q, k, v, every)),
+        "The weights look masked after the softmax: they no longer sum to 1.": joined(
+            (shares * mask) @ v
+        ),
         "The mask looks inverted: True is a real token.": joined(attend(q, k, v, ~mask)),
         "The scores look divided by √d. A head has d_k = d / H features.": joined(
             attend(q, k, v, mask, scale=d**-0.5)
@@ -103,10 +118,10 @@ def mistakes_of_cross_attention(
             attend(q, k, v, mask, scale=1.0)
         ),
         "It looks like one head for all d features.": joined(
-            attend(*(heads(t, 1) for t in flat), mask)
+            attend(heads(flat[0], 1), heads(flat[1], 1), heads(flat[2], 1), mask)
         ),
         "The heads look cut so that they mix positions: L and H were exchanged by a reshape.": (
-            joined(attend(*cut, mask))
+            joined(attend(cut_q, cut_k, cut_v, mask))
         ),
         "The heads look put together without moving them beside their position first.": F.linear(
             stacked, *w_o
@@ -115,23 +130,24 @@ def mistakes_of_cross_attention(
             attend(q, k, v, mask), "b h l k -> b l (h k)"
         ),
         "The softmax looks taken over the queries. Each query shares 1 among the keys.": joined(
-            by_column.nan_to_num() @ v
+            by_column @ v
         ),
         "The values look made by the layer for keys.": joined(attend(q, k, k, mask)),
         "The mask looks causal. The source is complete before the first word is written.": joined(
-            attend(q, k, v, mask & torch.ones(mask.shape[2:], dtype=torch.bool).tril())
+            attend(q, k, v, mask & every.tril())
         ),
     }
     if x.shape == source.shape:
-        own = [heads(F.linear(x, *w)) for w in (w_k, w_v)]
-        asked = heads(F.linear(source, *w_q))
+        own_k, own_v, asked = (
+            heads(F.linear(t, *w)) for t, w in ((x, w_k), (x, w_v), (source, w_q))
+        )
         found |= {
             "Keys and values look made from x: that is self-attention.": joined(
-                attend(q, *own, mask)
+                attend(q, own_k, own_v, mask)
             ),
-            "The values look made from x.": joined(attend(q, k, own[1], mask)),
+            "The values look made from x.": joined(attend(q, k, own_v, mask)),
             "Queries look made from the source, keys and values from x.": joined(
-                attend(asked, *own, mask)
+                attend(asked, own_k, own_v, mask)
             ),
         }
     return found
@@ -144,6 +160,8 @@ def check_cross_attention(
     given = (x, source, real, layers, n_heads)
     tools = [Tool("linear", pair) for pair in layers]
     y = tensor(student(x, source, real, *tools, n_heads), x.shape)
+    says = "It gives NaN. Is there a softmax over nothing but −∞, or an exponential too large?"
+    require(bool(torch.isfinite(y).all()), says)
     compare(y, reference_cross_attention(*given), mistakes_of_cross_attention(*given))
 
 
@@ -318,8 +336,13 @@ def check_resize_positions(
     grid = rearrange(learned, "1 (h w) d -> 1 d h w", h=old[0])
     crossed = rearrange(learned, "1 (h w) d -> 1 d h w", h=old[1])
     line = F.interpolate(learned.mT, size=new[0] * new[1], mode="linear").mT
+    whole = F.interpolate(positions.mT, size=y.shape[1], mode="linear").mT
+    by_columns = resize(rearrange(learned, "1 (w h) d -> 1 d h w", h=old[0]))[:, 1:]
     mistakes = {
         "The rows of the grid look taken for its columns.": resize(crossed),
+        "The patches look numbered column by column. They run row by row.": torch.cat(
+            [first, rearrange(by_columns, "1 (h w) d -> 1 (w h) d", h=new[0])], dim=1
+        ),
         "Features look taken for places: reshape cannot move d in front of the grid.": resize(
             learned.reshape(1, -1, *old)
         ),
@@ -332,6 +355,7 @@ def check_resize_positions(
         "It looks interpolated along the row of patches. They lie in a grid.": torch.cat(
             [first, line], dim=1
         ),
+        "It looks interpolated along the row of patches, CLS with it.": whole,
         "The new grid looks read column by column.": torch.cat(
             [first, rearrange(resize(grid)[:, 1:], "1 (h w) d -> 1 (w h) d", h=new[0])], dim=1
         ),

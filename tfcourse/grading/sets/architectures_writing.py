@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -64,14 +65,17 @@ def mistakes_of_cached_attention(q: Tensor, k: Tensor, v: Tensor, start: int) ->
     k, v = k[:, :, : start + n], v[:, :, : start + n]
     every = torch.ones(n, start + n, dtype=torch.bool)
     past = every.tril(start)
-    found = {
+    return {
+        "The mask looks like a large number taken from the scores. Scores can be larger.": attend(
+            q, k, v, past, hide=-1e4
+        ),
         "The mask looks aligned at the top left: the first new position reads one key alone. "
         "It stands after all that are cached.": attend(q, k, v, every.tril()),
         "A new position looks as if it read the new ones after it.": attend(q, k, v, every),
         "What is cached looks as if nobody read it.": attend(
             q, k[:, :, start:], v[:, :, start:], every[:, start:].tril()
         ),
-        "The new positions look as if they read the cache alone, and not each other.": attend(
+        "The new positions look as if they read the cache alone, not themselves.": attend(
             q, k, v, every.tril(start) & (torch.arange(start + n) < start)
         ),
         "The mask looks shifted by one: a new position does not read itself.": attend(
@@ -87,7 +91,6 @@ def mistakes_of_cached_attention(q: Tensor, k: Tensor, v: Tensor, start: int) ->
             q, k.roll(n, dims=2), v.roll(n, dims=2), past
         ),
     }
-    return found
 
 
 @cached_attention.check
@@ -138,16 +141,19 @@ class Translation:
     written: list[list[int]]
 
     @classmethod
-    def draw(cls, draw: Draw, lengths: list[int]) -> Translation:
-        """Draw until rows end at different steps, no choice is close, and PADs would tell."""
-        for case in cls._cases(draw, lengths):
-            ends = {len(row) for row in case.written}
-            if len(ends) >= min(3, len(lengths)) and case._is_clear():
+    def draw(cls, draw: Draw, lengths: list[int], ends: bool = True) -> Translation:
+        """Draw until rows end at different steps, no choice is close, and PADs would tell.
+
+        Without `ends` no row writes EOS in time.
+        """
+        for case in cls._cases(draw, lengths, ends):
+            n_ends = len({len(row) for row in case.written})
+            if (n_ends >= min(3, len(lengths)) or not ends) and case._is_clear():
                 return case
         raise AssertionError("no model among so many: the draw is broken")
 
     @classmethod
-    def _cases(cls, draw: Draw, lengths: list[int]) -> Iterator[Translation]:
+    def _cases(cls, draw: Draw, lengths: list[int], ends: bool) -> Iterator[Translation]:
         with torch.device("meta"):
             shapes = EncoderDecoder(ModelConfig(**FIELDS)).state_dict()
         for _ in range(200):
@@ -155,25 +161,30 @@ class Translation:
             sources = [draw.integers(3, 12, n).tolist() for n in lengths]
             case = cls(state, sources, -1, [])
             free = case.write()
-            eos = max(range(2, 12), key=lambda t: len({(*r, t).index(t) for r in free}))
-            yield cls(state, sources, eos, [row[: (*row, eos).index(eos) + 1] for row in free])
+            case.eos = max(range(2, 12), key=lambda t: len({(*r, t).index(t) for r in free}))
+            if not ends:
+                case.eos = next(t for t in range(2, 99) if all(t not in row for row in free))
+            case.written = case.until_eos(free)
+            yield case
 
-    def model(self) -> EncoderDecoder:
-        return encoder_decoder(FIELDS, self.state)  # type: ignore[return-value]
+    @functools.cached_property
+    def model(self) -> Any:
+        return encoder_decoder(FIELDS, self.state)
 
     def write(self) -> list[list[int]]:
         """Let the package write, without an end."""
         starts = [[BOS]] * len(self.sources)
-        return generate(self.model(), starts, MAX_NEW, sources=self.sources, temperature=0.0)
+        return generate(self.model, starts, MAX_NEW, sources=self.sources, temperature=0.0)
 
-    def write_so(self, masked: bool = True, at: int = -1) -> list[list[int]]:
-        """Write without an end, as a mistake does: PADs read, or another position's logits."""
-        model, longest = self.model(), max(map(len, self.sources))
+    def write_so(self, masked: bool = True, at: int = -1, last: bool = False) -> list[list[int]]:
+        """Write without an end, as a mistake does: PADs read, other logits, the past forgotten."""
+        model, longest = self.model, max(map(len, self.sources))
         source = torch.tensor([row + [PAD] * (longest - len(row)) for row in self.sources])
         tokens = torch.full((len(source), 1), BOS)
         with torch.no_grad():
             for _ in range(MAX_NEW):
-                logits = model(tokens, source, source_mask=source != PAD if masked else None)
+                mask = source != PAD if masked else None
+                logits = model(tokens[:, -1:] if last else tokens, source, source_mask=mask)
                 tokens = torch.cat([tokens, logits[:, at].argmax(-1, keepdim=True)], dim=1)
         return tokens[:, 1:].tolist()
 
@@ -191,6 +202,9 @@ class Translation:
             ),
             "It looks as if the logits at the first position were read, at each step.": (
                 self.until_eos(self.write_so(at=0))
+            ),
+            "The decoder looks as if it read the last token alone: what came before is lost.": (
+                self.until_eos(self.write_so(last=True))
             ),
             "A row looks as if it went on after its EOS.": [row[:last] for row in free],
             "A row looks as if it went on after its EOS, to the most tokens.": free,
@@ -217,7 +231,7 @@ class Translation:
     def _gap(self, source: list[int], row: list[int]) -> float:
         """Return by how much each choice led, at the least."""
         with torch.no_grad():
-            logits = self.model()(torch.tensor([[BOS, *row[:-1]]]), torch.tensor([source]))
+            logits = self.model(torch.tensor([[BOS, *row[:-1]]]), torch.tensor([source]))
         best, second = logits.topk(2, dim=-1).values.unbind(dim=-1)
         return float((best - second).min())
 
@@ -242,8 +256,11 @@ def check_greedy_decode(student: Student, case: Translation) -> None:
         return
     for says, mistake in case.mistakes().items():
         require(answer != mistake, says)
-    wrong = next(i for i, row in enumerate(case.written) if answer[i] != row)
-    require(False, f"Row {wrong}, of {len(case.sources)}, is not what the model writes.")
+    i = next(i for i, row in enumerate(case.written) if answer[i] != row)
+    pairs = zip((*answer[i], None), (*case.written[i], None), strict=False)
+    step = next(j for j, (a, b) in enumerate(pairs) if a != b)
+    size = f"Of {len(answer)} sources, number {i} has {len(case.sources[i])} tokens."
+    require(False, f"{size} For it the model writes something else from step {step} on.")
 
 
 @greedy_decode.check
