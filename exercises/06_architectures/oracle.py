@@ -11,19 +11,18 @@ from tfcourse.grading.sets.architectures import (
     check_mean_pool,
     masking_case,
 )
-from tfcourse.grading.sets.architectures_layers import (
-    ImageCase,
+from tfcourse.grading.sets.architectures_attention import (
+    check_cached_attention,
     check_cross_attention,
-    check_image_embedding,
-    check_resize_positions,
     draw_layers,
     padded,
 )
-from tfcourse.grading.sets.architectures_writing import (
-    Translation,
-    check_cached_attention,
-    check_greedy_decode,
+from tfcourse.grading.sets.architectures_images import (
+    ImageCase,
+    check_image_embedding,
+    check_resize_positions,
 )
+from tfcourse.grading.sets.architectures_writing import Translation, check_greedy_decode
 from tfcourse.grading.wire import Tool
 
 HIDDEN = Hidden()

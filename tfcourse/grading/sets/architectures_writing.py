@@ -1,4 +1,4 @@
-"""The exercises of chapter 06 on writing; `architectures` lists those of the whole set."""
+"""The exercise of chapter 06 on writing; `architectures` lists those of the whole set."""
 
 from __future__ import annotations
 
@@ -9,110 +9,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from tfcourse.architectures import EncoderDecoder
 from tfcourse.config import ModelConfig
 from tfcourse.generation import generate
-from tfcourse.grading.questions import Draw, Question, Student, compare, require, tensor
-from tfcourse.grading.sets.architectures_layers import CHAPTER, attend, several
+from tfcourse.grading.questions import Draw, Question, Student, require
+from tfcourse.grading.sets.architectures_attention import CHAPTER
 from tfcourse.grading.tools import encoder_decoder
 from tfcourse.grading.wire import Tool
-
-cached_attention = Question(
-    "06.cached_attention",
-    "cached_attention",
-    title="Attention with a cache",
-    points=3,
-    minutes=15,
-    difficulty=3,
-    section=f"{CHAPTER}#what-grows-while-it-writes",
-    forbid=("causal_mask", "causal_lower_right", "MultiHeadAttention", "KVCache"),
-)
-
-
-def check_cached_attention(
-    student: Student, q: Tensor, k: Tensor, v: Tensor, chunks: list[int], n_cached: int = 0
-) -> None:
-    """Compare chunk after chunk with what attention gives when it reads everything at once.
-
-    The first `n_cached` positions are in the cache already.
-    """
-    full = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-    keys, values, start = k[:, :, :n_cached], v[:, :, :n_cached], n_cached
-    for n in chunks:
-        new = slice(start, start + n)
-        answer = student(q[:, :, new], k[:, :, new], v[:, :, new], keys, values)
-        mixed, new_keys, new_values = several(answer, "mixed, keys, values")
-        tensor(mixed, full[:, :, new].shape, "mixed")
-        mistakes = mistakes_of_cached_attention(q[:, :, new], k, v, start)
-        says = "What a new position gathers is not what it gathers without a cache."
-        compare(mixed, full[:, :, new], mistakes, says)
-        for name, got, everything in (("keys", new_keys, k), ("values", new_values, v)):
-            old, fresh = everything[:, :, :start], everything[:, :, new]
-            right = everything[:, :, : start + n]
-            crossed = {
-                f"The new {name} look put before the old ones.": torch.cat([fresh, old], dim=2)
-            }
-            tensor(got, right.shape, name)
-            compare(got, right, crossed, f"The {name} are not the old ones, then the new ones.")
-        keys, values, start = new_keys, new_values, start + n
-
-
-def mistakes_of_cached_attention(q: Tensor, k: Tensor, v: Tensor, start: int) -> dict[str, Tensor]:
-    """What known misconceptions compute for new queries; `k` and `v` are those of all positions."""
-    n = q.shape[2]
-    k, v = k[:, :, : start + n], v[:, :, : start + n]
-    every = torch.ones(n, start + n, dtype=torch.bool)
-    past = every.tril(start)
-    return {
-        "The mask looks like a large number taken from the scores. Scores can be larger.": attend(
-            q, k, v, past, hide=-1e4
-        ),
-        "The mask looks aligned at the top left: the first new position reads one key alone. "
-        "It stands after all that are cached.": attend(q, k, v, every.tril()),
-        "A new position looks as if it read the new ones after it.": attend(q, k, v, every),
-        "What is cached looks as if nobody read it.": attend(
-            q, k[:, :, start:], v[:, :, start:], every[:, start:].tril()
-        ),
-        "The new positions look as if they read the cache alone, not themselves.": attend(
-            q, k, v, every.tril(start) & (torch.arange(start + n) < start)
-        ),
-        "The mask looks shifted by one: a new position does not read itself.": attend(
-            q, k, v, every.tril(start - 1)
-        ),
-        "The mask looks shifted by one: a new position reads the next one.": attend(
-            q, k, v, every.tril(start + 1)
-        ),
-        "The scores look undivided. What keeps their size from growing with d_k?": attend(
-            q, k, v, past, scale=1.0
-        ),
-        "The new keys look put before the old ones.": attend(
-            q, k.roll(n, dims=2), v.roll(n, dims=2), past
-        ),
-    }
-
-
-@cached_attention.check
-def _(student: Student, draw: Draw) -> None:
-    """One new position, then another."""
-    q, k, v = (draw.normal(2, 2, 6, 4) for _ in range(3))
-    check_cached_attention(student, q, k, v, [1, 1], n_cached=4)
-
-
-@cached_attention.check
-def _(student: Student, draw: Draw) -> None:
-    """Three new positions at once."""
-    q, k, v = (draw.normal(2, 2, 7, 4) for _ in range(3))
-    check_cached_attention(student, q, k, v, [3], n_cached=4)
-
-
-@cached_attention.check
-def _(student: Student, draw: Draw) -> None:
-    """A whole text in chunks, the first with an empty cache."""
-    q, k, v = (draw.normal(1, 2, 8, 4) for _ in range(3))
-    check_cached_attention(student, q, k, v, [3, 1, 4])
-
 
 greedy_decode = Question(
     "06.greedy_decode",
@@ -196,6 +100,9 @@ class Translation:
         """What known misconceptions write."""
         free, unmasked = self.write(), self.write_so(masked=False)
         first, last = min(map(len, self.written)), max(map(len, self.written))
+        shortest = min(map(len, self.sources))
+        cut = Translation(self.state, [row[:shortest] for row in self.sources], self.eos, [])
+        order = sorted(range(len(self.sources)), key=lambda i: len(self.sources[i]))
         return {
             "The source's PADs look read. A row depends on the others of its batch then.": (
                 self.until_eos(unmasked)
@@ -215,6 +122,14 @@ class Translation:
             "EOS looks left out. It was written, too: keep it.": [
                 [t for t in row if t != self.eos] for row in self.written
             ],
+            "A row looks filled up with PADs after its EOS. Nothing follows it.": [
+                (row + [PAD] * MAX_NEW)[:MAX_NEW] for row in self.written
+            ],
+            "A row that has not ended in time looks as if an EOS were put behind it.": [
+                row if row[-1] == self.eos else [*row, self.eos] for row in self.written
+            ],
+            "All sources look cut to the length of the shortest.": self.until_eos(cut.write()),
+            "The rows look sorted by the length of their source.": [self.written[i] for i in order],
             "It looks one token short of the most that may be written.": [
                 row[: MAX_NEW - 1] for row in self.written
             ],
