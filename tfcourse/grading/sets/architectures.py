@@ -201,7 +201,9 @@ def _(student: Student, draw: Draw) -> None:
 def _(student: Student, draw: Draw) -> None:
     """A model of other sizes, with an MLP of another width and a smaller decoder."""
     base, other = (37_000, 512, 2048, 6, 6), (50, 16, 24 + draw.integer(0, 8), 5, 2)
-    require(student(*base) != student(*other), "It gives the same number for models of different sizes.")
+    require(
+        student(*base) != student(*other), "It gives the same number for models of different sizes."
+    )
     check_count_parameters(student, *other)
 
 

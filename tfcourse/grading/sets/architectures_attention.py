@@ -165,7 +165,13 @@ def mistakes_of_cross_attention(
 
 
 def check_cross_attention(
-    student: Student, x: Tensor, source: Tensor, real: Tensor, layers: Layers, n_heads: int
+    student: Student,
+    x: Tensor,
+    source: Tensor,
+    real: Tensor,
+    layers: Layers,
+    n_heads: int,
+    tolerance: float = 1e-4,
 ) -> None:
     """Compare with the package's attention, on these weights."""
     given = (x, source, real, layers, n_heads)
@@ -173,7 +179,8 @@ def check_cross_attention(
     y = tensor(student(x, source, real, *tools, n_heads), x.shape)
     says = "It gives NaN. Is there a softmax over nothing but −∞, or an exponential too large?"
     require(bool(torch.isfinite(y).all()), says)
-    compare(y, reference_cross_attention(*given), mistakes_of_cross_attention(*given))
+    mistakes = mistakes_of_cross_attention(*given)
+    compare(y, reference_cross_attention(*given), mistakes, tolerance=tolerance)
 
 
 @cross_attention.check
@@ -203,7 +210,13 @@ cached_attention = Question(
 
 
 def check_cached_attention(
-    student: Student, q: Tensor, k: Tensor, v: Tensor, chunks: list[int], n_cached: int = 0
+    student: Student,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    chunks: list[int],
+    n_cached: int = 0,
+    tolerance: float = 1e-4,
 ) -> None:
     """Compare chunk after chunk with what attention gives when it reads everything at once.
 
@@ -218,7 +231,7 @@ def check_cached_attention(
         tensor(mixed, full[:, :, new].shape, "mixed")
         mistakes = mistakes_of_cached_attention(q[:, :, new], k, v, start)
         says = "What a new position gathers is not what it gathers without a cache."
-        compare(mixed, full[:, :, new], mistakes, says)
+        compare(mixed, full[:, :, new], mistakes, says, tolerance)
         for name, got, everything in (("keys", new_keys, k), ("values", new_values, v)):
             old, fresh = everything[:, :, :start], everything[:, :, new]
             right = everything[:, :, : start + n]

@@ -58,8 +58,7 @@ class Translation:
 
     @classmethod
     def _cases(cls, draw: Draw, lengths: list[int], ends: bool) -> Iterator[Translation]:
-        with torch.device("meta"):
-            shapes = EncoderDecoder(ModelConfig(**FIELDS)).state_dict()
+        shapes = EncoderDecoder(ModelConfig(**FIELDS)).state_dict()
         for _ in range(200):
             state = {name: _weight(draw, name, w.shape) for name, w in shapes.items()}
             sources = [draw.integers(3, 12, n).tolist() for n in lengths]
