@@ -11,19 +11,18 @@ from tfcourse.grading.sets.architectures import (
     check_mean_pool,
     masking_case,
 )
-from tfcourse.grading.sets.architectures_layers import (
-    ImageCase,
+from tfcourse.grading.sets.architectures_attention import (
+    check_cached_attention,
     check_cross_attention,
-    check_image_embedding,
-    check_resize_positions,
     draw_layers,
     padded,
 )
-from tfcourse.grading.sets.architectures_writing import (
-    Translation,
-    check_cached_attention,
-    check_greedy_decode,
+from tfcourse.grading.sets.architectures_images import (
+    ImageCase,
+    check_image_embedding,
+    check_resize_positions,
 )
+from tfcourse.grading.sets.architectures_writing import Translation, check_greedy_decode
 from tfcourse.grading.wire import Tool
 
 HIDDEN = Hidden()
@@ -147,11 +146,12 @@ def _(student, draw):
 @HIDDEN.check("06.cross_attention")
 def _(student, draw):
     """Scores of ±10,000 and more, where a PAD's is the largest."""
-    x, source, real = draw.normal(2, 3, 8), draw.normal(2, 5, 8, std=3), padded(draw, 2, 5)
+    x, source, real = draw.normal(8, 6, 8), draw.normal(8, 5, 8, std=3), padded(draw, 8, 5)
     layers = draw_layers(draw, 8)
-    layers[:2] = [(200 * w, b) for w, b in layers[:2]]
+    layers[:2] = [(70 * w, b) for w, b in layers[:2]]
     layers[2:] = [(w / 4, b) for w, b in layers[2:]]
-    check_cross_attention(student, x, source, real, layers, 2)
+    # float32 knows such scores to a hundredth only, which shows where the two largest are close.
+    check_cross_attention(student, x, source, real, layers, 2, tolerance=0.02)
 
 
 @HIDDEN.check("06.cross_attention")
@@ -262,8 +262,8 @@ def _(student, draw):
 @HIDDEN.check("06.cached_attention")
 def _(student, draw):
     """Scores of ±10,000 and more."""
-    q, k, v = (draw.normal(2, 1, 9, 4) for _ in range(3))
-    check_cached_attention(student, 300 * q, 100 * k, v, [4, 5])
+    q, k, v = (draw.normal(4, 2, 9, 4) for _ in range(3))
+    check_cached_attention(student, 300 * q, 100 * k, v, [4, 5], tolerance=0.02)
 
 
 @HIDDEN.check("06.greedy_decode")
@@ -280,8 +280,5 @@ def _(student, draw):
 
 @HIDDEN.check("06.greedy_decode")
 def _(student, draw):
-    """Sources none of which ends in time."""
-    case = Translation.draw(draw, [5, 2, 4])
-    case.eos = next(t for t in range(2, 100) if not any(t in row for row in case.write()))
-    case.written = case.write()
-    check_greedy_decode(student, case)
+    """Sources for none of which EOS is written in time."""
+    check_greedy_decode(student, Translation.draw(draw, [5, 2, 4], ends=False))

@@ -112,9 +112,8 @@ def decoder_parts(fields: dict, state: dict[str, Tensor]) -> DecoderLM:
 
 def encoder_decoder(fields: dict, state: dict[str, Tensor]) -> nn.Module:
     """Make an `EncoderDecoder` of this configuration and these weights, in evaluation mode."""
-    with torch.device("meta"):
-        model = EncoderDecoder(ModelConfig(**fields))
-    model.load_state_dict(state, assign=True)
+    model = EncoderDecoder(ModelConfig(**fields))
+    model.load_state_dict(state)
     return model.eval()
 
 

@@ -88,3 +88,21 @@ def attention_mask(kind, n_queries, real):
     n = int(real.sum())
     mask = (torch.arange(len(real)) < n).expand(n_queries, -1)
     return mask.tril() if kind == "decoder" else mask
+
+
+# wrong: a product of floats
+def attention_mask(kind, n_queries, real):
+    mask = torch.ones(n_queries, len(real)) * real
+    return mask.tril() if kind == "decoder" else mask
+
+
+# wrong: one row for all
+def attention_mask(kind, n_queries, real):
+    if kind == "decoder":
+        return real.expand(n_queries, -1).tril()
+    return real
+
+
+# wrong: the decoder's encoder part may be read, too: nothing is causal
+def attention_mask(kind, n_queries, real):
+    return real.expand(n_queries, -1).clone()

@@ -95,3 +95,34 @@ def cached_attention(q, k, v, old_k, old_v):
     mask = torch.ones(L, S).tril(S - L)
     scores = q @ keys.mT / math.sqrt(q.shape[-1]) - 1e4 * (1 - mask)
     return scores.softmax(dim=-1) @ values, keys, values
+
+
+# wrong: the diagonal is moved by the number of new positions
+def cached_attention(q, k, v, old_k, old_v):
+    keys, values = torch.cat([old_k, k], dim=2), torch.cat([old_v, v], dim=2)
+    L, S = q.shape[2], keys.shape[2]
+    mask = torch.ones(L, S, dtype=torch.bool).tril(L)
+    return F.scaled_dot_product_attention(q, keys, values, attn_mask=mask), keys, values
+
+
+# wrong: masks the weights after the softmax
+def cached_attention(q, k, v, old_k, old_v):
+    keys, values = torch.cat([old_k, k], dim=2), torch.cat([old_v, v], dim=2)
+    L, S = q.shape[2], keys.shape[2]
+    mask = torch.ones(L, S, dtype=torch.bool).tril(S - L)
+    weights = (q @ keys.mT / math.sqrt(q.shape[-1])).softmax(dim=-1)
+    return (weights * mask) @ values, keys, values
+
+
+# wrong: reads the cache first, then appends
+def cached_attention(q, k, v, old_k, old_v):
+    keys, values = torch.cat([old_k, k], dim=2), torch.cat([old_v, v], dim=2)
+    return F.scaled_dot_product_attention(q, old_k, old_v), keys, values
+
+
+# wrong: returns what was gathered alone
+def cached_attention(q, k, v, old_k, old_v):
+    keys, values = torch.cat([old_k, k], dim=2), torch.cat([old_v, v], dim=2)
+    L, S = q.shape[2], keys.shape[2]
+    mask = torch.ones(L, S, dtype=torch.bool).tril(S - L)
+    return F.scaled_dot_product_attention(q, keys, values, attn_mask=mask)

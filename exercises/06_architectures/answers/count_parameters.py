@@ -29,7 +29,7 @@ def count_parameters(vocab_size, d_model, d_ff, n_encoder_blocks, n_decoder_bloc
 
 # wrong: the number of the base model
 def count_parameters(vocab_size, d_model, d_ff, n_encoder_blocks, n_decoder_blocks):
-    return 63_008_768
+    return 63_014_912
 
 
 # wrong: a decoder block without cross-attention
@@ -86,3 +86,27 @@ def count_parameters(vocab_size, d_model, d_ff, n_encoder_blocks, n_decoder_bloc
     encoder = n_encoder_blocks * (4 * d_model**2 + 2 * d_model * d_ff + 4 * d_model)
     decoder = n_decoder_blocks * (8 * d_model**2 + 2 * d_model * d_ff + 6 * d_model)
     return (vocab_size * d_model + encoder + decoder) / 1e6
+
+
+# wrong: keys and values of cross-attention cost nothing, they come from the encoder
+def count_parameters(vocab_size, d_model, d_ff, n_encoder_blocks, n_decoder_blocks):
+    attention, mlp = 4 * d_model**2, 2 * d_model * d_ff
+    encoder = n_encoder_blocks * (attention + mlp + 4 * d_model)
+    decoder = n_decoder_blocks * (attention + attention // 2 + mlp + 6 * d_model)
+    return vocab_size * d_model + encoder + decoder
+
+
+# wrong: 512 positions counted in
+def count_parameters(vocab_size, d_model, d_ff, n_encoder_blocks, n_decoder_blocks):
+    attention, mlp = 4 * d_model**2, 2 * d_model * d_ff
+    encoder = n_encoder_blocks * (attention + mlp + 4 * d_model)
+    decoder = n_decoder_blocks * (2 * attention + mlp + 6 * d_model)
+    return (vocab_size + 512) * d_model + encoder + decoder
+
+
+# wrong: a head of its own
+def count_parameters(vocab_size, d_model, d_ff, n_encoder_blocks, n_decoder_blocks):
+    attention, mlp = 4 * d_model**2, 2 * d_model * d_ff
+    encoder = n_encoder_blocks * (attention + mlp + 4 * d_model)
+    decoder = n_decoder_blocks * (2 * attention + mlp + 6 * d_model)
+    return 2 * vocab_size * d_model + encoder + decoder

@@ -142,3 +142,47 @@ def cross_attention(x, source, real, to_q, to_k, to_v, out, n_heads):
     weights = (q @ k.mT / math.sqrt(q.shape[-1])).exp() * real[:, None, None, :]
     weights = weights / weights.sum(dim=-1, keepdim=True)
     return out(rearrange(weights @ v, "b h l k -> b l (h k)"))
+
+
+# wrong: puts the heads together without moving them
+def cross_attention(x, source, real, to_q, to_k, to_v, out, n_heads):
+    q, k, v = (
+        rearrange(t, "b l (h k) -> b h l k", h=n_heads)
+        for t in (to_q(x), to_k(source), to_v(source))
+    )
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    weights = scores.masked_fill(~real[:, None, None, :], -math.inf).softmax(dim=-1)
+    return out((weights @ v).reshape(x.shape))
+
+
+# wrong: clears the PADs of the source, but gives them weight
+def cross_attention(x, source, real, to_q, to_k, to_v, out, n_heads):
+    source = source * real.unsqueeze(-1)
+    q, k, v = (
+        rearrange(t, "b l (h k) -> b h l k", h=n_heads)
+        for t in (to_q(x), to_k(source), to_v(source))
+    )
+    weights = (q @ k.mT / math.sqrt(q.shape[-1])).softmax(dim=-1)
+    return out(rearrange(weights @ v, "b h l k -> b l (h k)"))
+
+
+# wrong: fills the scores of PADs with 0
+def cross_attention(x, source, real, to_q, to_k, to_v, out, n_heads):
+    q, k, v = (
+        rearrange(t, "b l (h k) -> b h l k", h=n_heads)
+        for t in (to_q(x), to_k(source), to_v(source))
+    )
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    weights = scores.masked_fill(~real[:, None, None, :], 0.0).softmax(dim=-1)
+    return out(rearrange(weights @ v, "b h l k -> b l (h k)"))
+
+
+# wrong: heads interleaved
+def cross_attention(x, source, real, to_q, to_k, to_v, out, n_heads):
+    q, k, v = (
+        rearrange(t, "b l (k h) -> b h l k", h=n_heads)
+        for t in (to_q(x), to_k(source), to_v(source))
+    )
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    weights = scores.masked_fill(~real[:, None, None, :], -math.inf).softmax(dim=-1)
+    return out(rearrange(weights @ v, "b h l k -> b l (k h)"))

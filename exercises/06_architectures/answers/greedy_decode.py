@@ -193,3 +193,54 @@ def greedy_decode(model, sources, bos_id, eos_id, pad_id, max_new):
     prompts = [[bos_id]] * len(sources)
     options = dict(sources=sources, temperature=0.0, stop_tokens=[eos_id])
     return generate(model, prompts, max_new, **options)
+
+
+# wrong: sorted by length, and returned so
+def greedy_decode(model, sources, bos_id, eos_id, pad_id, max_new):
+    written = []
+    for source in sorted(sources, key=len):
+        row = [bos_id]
+        for _ in range(max_new):
+            row.append(int(model(torch.tensor([row]), torch.tensor([source]))[0, -1].argmax()))
+            if row[-1] == eos_id:
+                break
+        written.append(row[1:])
+    return written
+
+
+# wrong: the mask inverted
+def greedy_decode(model, sources, bos_id, eos_id, pad_id, max_new):
+    longest = max(map(len, sources))
+    source = torch.tensor([row + [pad_id] * (longest - len(row)) for row in sources])
+    tokens = torch.full((len(sources), 1), bos_id)
+    with torch.no_grad():
+        for _ in range(max_new):
+            logits = model(tokens, source, source_mask=source == pad_id)
+            tokens = torch.cat([tokens, logits[:, -1].argmax(dim=-1, keepdim=True)], dim=1)
+    rows = tokens[:, 1:].tolist()
+    return [row[: row.index(eos_id) + 1] if eos_id in row else row for row in rows]
+
+
+# wrong: PADs after EOS
+def greedy_decode(model, sources, bos_id, eos_id, pad_id, max_new):
+    longest = max(map(len, sources))
+    source = torch.tensor([row + [pad_id] * (longest - len(row)) for row in sources])
+    tokens, ended = torch.full((len(sources), 1), bos_id), torch.zeros(len(sources)).bool()
+    with torch.no_grad():
+        for _ in range(max_new):
+            best = model(tokens, source, source_mask=source != pad_id)[:, -1].argmax(dim=-1)
+            best = torch.where(ended, pad_id, best)
+            tokens = torch.cat([tokens, best[:, None]], dim=1)
+            ended = ended | (best == eos_id)
+    return tokens[:, 1:].tolist()
+
+
+# wrong: EOS at the end of every row
+def greedy_decode(model, sources, bos_id, eos_id, pad_id, max_new):
+    written = []
+    for source in sources:
+        row = [bos_id]
+        while len(row) <= max_new and eos_id not in row:
+            row.append(int(model(torch.tensor([row]), torch.tensor([source]))[0, -1].argmax()))
+        written.append(row[1:] if row[-1] == eos_id else [*row[1:], eos_id])
+    return written

@@ -204,3 +204,48 @@ class ImageEmbedding(nn.Module):
 
         sizes = dict(image_height=height, image_width=width, image_channels=channels, n_heads=1)
         return PatchEmbedding(ModelConfig(**sizes, patch_size=patch_size, d_model=d_model))
+
+
+# wrong: unfolds, but leaves the channels outside of the patches
+class ImageEmbedding(nn.Module):
+    def __init__(self, height, width, channels, patch_size, d_model):
+        super().__init__()
+        self.p, self.n = patch_size, (height // patch_size) * (width // patch_size)
+        self.project = nn.Linear(channels * patch_size**2, d_model)
+        self.first = nn.Parameter(torch.zeros(1, 1, d_model))
+        self.positions = nn.Parameter(torch.zeros(1, self.n + 1, d_model))
+
+    def forward(self, images):
+        cut = images.unfold(2, self.p, self.p).unfold(3, self.p, self.p)
+        x = self.project(cut.reshape(len(images), self.n, -1))
+        return torch.cat([self.first.expand(len(x), -1, -1), x], dim=1) + self.positions
+
+
+# wrong: a convolution as the projection
+class ImageEmbedding(nn.Module):
+    def __init__(self, height, width, channels, patch_size, d_model):
+        super().__init__()
+        n = (height // patch_size) * (width // patch_size)
+        self.project = nn.Conv2d(channels, d_model, patch_size, stride=patch_size)
+        self.first = nn.Parameter(torch.zeros(1, 1, d_model))
+        self.positions = nn.Parameter(torch.zeros(1, n + 1, d_model))
+
+    def forward(self, images):
+        x = self.project(images).flatten(2).transpose(1, 2)
+        return torch.cat([self.first.expand(len(x), -1, -1), x], dim=1) + self.positions
+
+
+# wrong: positions added to the patches alone
+class ImageEmbedding(nn.Module):
+    def __init__(self, height, width, channels, patch_size, d_model):
+        super().__init__()
+        self.p = patch_size
+        n = (height // patch_size) * (width // patch_size)
+        self.project = nn.Linear(channels * patch_size**2, d_model)
+        self.first = nn.Parameter(torch.zeros(1, 1, d_model))
+        self.positions = nn.Parameter(torch.zeros(1, n + 1, d_model))
+
+    def forward(self, images):
+        patches = rearrange(images, "b c (h p) (w q) -> b (h w) (c p q)", p=self.p, q=self.p)
+        x = self.project(patches) + self.positions[:, 1:]
+        return torch.cat([self.first.expand(len(x), -1, -1), x], dim=1)

@@ -112,3 +112,26 @@ def mask_tokens(tokens, real, chance, lot, other, mask_id):
     inputs = torch.where(chosen & (lot <= 0.8), mask_id, tokens)
     inputs = torch.where(chosen & (lot > 0.8) & (lot <= 0.9), other, inputs)
     return inputs, torch.where(chosen, tokens, -100)
+
+
+# wrong: one number decides all, 80 % of 15 % are 12 %
+def mask_tokens(tokens, real, chance, lot, other, mask_id):
+    inputs = torch.where(real & (chance < 0.12), mask_id, tokens)
+    inputs = torch.where(real & (chance >= 0.12) & (chance < 0.135), other, inputs)
+    return inputs, torch.where(real & (chance < 0.15), tokens, -100)
+
+
+# wrong: the lowest tenth of the lot is replaced, after the masks
+def mask_tokens(tokens, real, chance, lot, other, mask_id):
+    chosen = (chance < 0.15) & real
+    inputs = torch.where(chosen & (lot < 0.8), mask_id, tokens)
+    inputs = torch.where(chosen & (lot < 0.1), other, inputs)
+    return inputs, torch.where(chosen, tokens, -100)
+
+
+# wrong: asks for what was changed alone
+def mask_tokens(tokens, real, chance, lot, other, mask_id):
+    chosen = (chance < 0.15) & real
+    inputs = torch.where(chosen & (lot < 0.8), mask_id, tokens)
+    inputs = torch.where(chosen & (lot >= 0.8) & (lot < 0.9), other, inputs)
+    return inputs, torch.where(inputs != tokens, tokens, -100)

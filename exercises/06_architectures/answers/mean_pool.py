@@ -67,3 +67,20 @@ def mean_pool(x, real):
 # wrong: divides by the count of the batch
 def mean_pool(x, real):
     return x.masked_fill(~real.unsqueeze(-1), 0.0).sum(dim=1) / real.sum().clamp(min=1)
+
+
+# wrong: takes the first so many, as if PADs stood at the end alone
+def mean_pool(x, real):
+    lengths = real.sum(dim=1).tolist()
+    return torch.stack([row[:n].sum(dim=0) / max(n, 1) for row, n in zip(x, lengths)])
+
+
+# wrong: nanmean
+def mean_pool(x, real):
+    return x.masked_fill(~real.unsqueeze(-1), torch.nan).nanmean(dim=1)
+
+
+# wrong: skips rows of zeros in place of PADs
+def mean_pool(x, real):
+    x = x.masked_fill(~real.unsqueeze(-1), 0.0)
+    return x.sum(dim=1) / (x != 0).any(dim=0).sum(dim=0).clamp(min=1)

@@ -92,3 +92,26 @@ def resize_positions(positions, old, new):
     grid = rearrange(learned, "1 (h w) d -> 1 d h w", h=old[0])
     grid = F.interpolate(grid, size=new, mode="bicubic", align_corners=False)
     return torch.cat([first, rearrange(grid, "1 d h w -> 1 (h w) d")], dim=1)
+
+
+# wrong: smoothed
+def resize_positions(positions, old, new):
+    grid = rearrange(positions[:, 1:], "1 (h w) d -> 1 d h w", h=old[0])
+    grid = F.interpolate(grid, size=new, mode="bicubic", antialias=True)
+    return torch.cat([positions[:, :1], rearrange(grid, "1 d h w -> 1 (h w) d")], dim=1)
+
+
+# wrong: features and columns interpolated
+def resize_positions(positions, old, new):
+    d = positions.shape[-1]
+    grid = positions[:, 1:].reshape(1, old[0], old[1], d)
+    grid = F.interpolate(grid.transpose(1, 2), size=(new[0], d), mode="bicubic")
+    grid = F.interpolate(grid.permute(0, 2, 1, 3), size=(new[1], d), mode="bicubic")
+    return torch.cat([positions[:, :1], grid.reshape(1, -1, d)], dim=1).roll(1, dims=2)
+
+
+# wrong: width and height exchanged in the size
+def resize_positions(positions, old, new):
+    grid = rearrange(positions[:, 1:], "1 (h w) d -> 1 d h w", h=old[0])
+    grid = F.interpolate(grid, size=new[::-1], mode="bicubic", align_corners=False)
+    return torch.cat([positions[:, :1], rearrange(grid, "1 d h w -> 1 (h w) d")], dim=1)

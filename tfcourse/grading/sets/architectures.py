@@ -11,15 +11,15 @@ from tfcourse.architectures import EncoderDecoder
 from tfcourse.attention import causal_mask
 from tfcourse.config import ModelConfig
 from tfcourse.grading.questions import Draw, Question, Student, compare, require, tensor
-from tfcourse.grading.sets.architectures_layers import (
+from tfcourse.grading.sets.architectures_attention import (
     CHAPTER,
+    cached_attention,
     cross_attention,
-    image_embedding,
     padded,
-    resize_positions,
     several,
 )
-from tfcourse.grading.sets.architectures_writing import cached_attention, greedy_decode
+from tfcourse.grading.sets.architectures_images import image_embedding, resize_positions
+from tfcourse.grading.sets.architectures_writing import greedy_decode
 from tfcourse.losses import IGNORE
 
 mean_pool = Question(
@@ -43,8 +43,11 @@ def check_mean_pool(student: Student, x: Tensor, real: Tensor) -> None:
         "It looks divided by the length of the filled row, PADs counted.": total / x.shape[1],
         "It looks divided by the number of real tokens of the whole batch.": total / n.sum(),
         "It looks like a sum that nothing divides.": total,
+        "The first positions look taken, so many as are real. PADs may stand anywhere.": (
+            x.masked_fill((torch.arange(x.shape[1]) >= n).unsqueeze(2), 0.0).sum(dim=1) / n
+        ),
         "It looks as if the PADs alone were averaged. True marks a real token.": (
-            (x.sum(dim=1) - total) / (x.shape[1] - n)
+            (x.sum(dim=1) - total) / (x.shape[1] - n).clamp(min=1)
         ),
         "The rows look mixed: each has a mean of its own.": x[real].mean(dim=0).expand_as(y),
         "It looks like the first position alone: that is the other way of pooling.": x[:, 0],
@@ -84,14 +87,14 @@ attention_mask = Question(
 
 def check_attention_mask(student: Student, kind: str, n_queries: int, real: Tensor) -> None:
     """Compare with the rule for this kind of attention."""
-    mask = tensor(student(kind, n_queries, real), (n_queries, len(real)), f"The {kind}'s mask")
+    name = f"The mask of “{kind}”"
+    mask = tensor(student(kind, n_queries, real), (n_queries, len(real)), name)
     require(mask.dtype == torch.bool, f"The mask has dtype {mask.dtype}; it has to be boolean.")
     every = torch.ones_like(mask)
     past = every.tril()
     right = every & real
     if kind == "decoder":
         right = causal_mask(n_queries, n_queries) & real
-    name = f"The mask of “{kind}”"
     mistakes = {
         f"{name} looks inverted: True is to mean that it may be read.": ~right,
         f"{name} looks as if PADs could be read.": past if kind == "decoder" else every,
@@ -99,6 +102,9 @@ def check_attention_mask(student: Student, kind: str, n_queries: int, real: Tens
         f"{name} looks as if later positions could be read.": every & real,
         f"{name} looks upside down: position i reads j ≥ i.": every.triu() & real,
         f"{name} looks as if no position could read itself.": every.tril(-1) & real,
+        f"{name} looks as if PADs stood at the end alone. They may stand anywhere.": (
+            (past if kind == "decoder" else every) & (torch.arange(len(real)) < real.sum())
+        ),
     }
     if n_queries == len(real):
         rows = real.unsqueeze(1)
@@ -108,7 +114,8 @@ def check_attention_mask(student: Student, kind: str, n_queries: int, real: Tens
             f"{name} looks as if rows of PADs were emptied, too. Their softmax would be one over "
             "nothing.": right & rows,
         }
-    compare(mask, right, mistakes, f"{name} has a wrong entry.")
+    i, j = next(iter((mask != right).nonzero().tolist()), (0, 0))
+    compare(mask, right, mistakes, f"{name} is wrong in row {i}, column {j}, among others.")
 
 
 @attention_mask.check
@@ -158,6 +165,10 @@ def check_count_parameters(student: Student, V: int, d: int, d_ff: int, N: int, 
     mistakes = {
         "Cross-attention looks left out.": right - M * 4 * d * d,
         "Cross-attention looks left out, with its norm.": right - M * (4 * d * d + 2 * d),
+        "Half of cross-attention looks left out. All four matrices are a decoder block's own.": (
+            right - M * 2 * d * d
+        ),
+        "512 positions look counted. Sinusoids are computed, not learned.": right + 512 * d,
         "The third norm of a decoder block looks left out.": right - M * 2 * d,
         "The norms look left out.": right - norms * 2 * d,
         "A norm looks as if it had one vector. LayerNorm has two.": right - norms * d,
@@ -189,7 +200,11 @@ def _(student: Student, draw: Draw) -> None:
 @count_parameters.check
 def _(student: Student, draw: Draw) -> None:
     """A model of other sizes, with an MLP of another width and a smaller decoder."""
-    check_count_parameters(student, 50, 16, 24 + draw.integer(0, 8), 5, 2)
+    base, other = (37_000, 512, 2048, 6, 6), (50, 16, 24 + draw.integer(0, 8), 5, 2)
+    require(
+        student(*base) != student(*other), "It gives the same number for models of different sizes."
+    )
+    check_count_parameters(student, *other)
 
 
 mask_tokens = Question(
@@ -214,6 +229,7 @@ def check_mask_tokens(student: Student, *given: Any) -> None:
     hidden, changed = chosen & (lot < 0.8), chosen & (lot >= 0.8) & (lot < 0.9)
     right = tokens.where(~hidden, mask_id).where(~changed, other)
     kept_swapped = chosen & (lot >= 0.9)
+    border = (chance <= 0.15) & real
     mistakes = {
         "All chosen tokens look hidden. Some are replaced by another one, some stay.": (
             tokens.where(~chosen, mask_id)
@@ -225,6 +241,16 @@ def check_mask_tokens(student: Student, *given: Any) -> None:
             tokens.where(~hidden, mask_id).where(~(changed | kept_swapped), other)
         ),
         "The tokens from 0.8 to 0.9 look kept.": tokens.where(~hidden, mask_id),
+        "A border looks counted on the other side. Is it < or ≤?": (
+            tokens.where(~(border & (lot <= 0.8)), mask_id).where(
+                ~(border & (lot > 0.8) & (lot <= 0.9)), other
+            )
+        ),
+        "It looks as if chance decided what is hidden. That is for the lot to decide.": (
+            tokens.where(~(real & (chance < 0.12)), mask_id).where(
+                ~(real & (chance >= 0.12) & (chance < 0.135)), other
+            )
+        ),
         "PADs look hidden, too.": (
             tokens.where(~(low & (lot < 0.8)), mask_id).where(
                 ~(low & (lot >= 0.8) & (lot < 0.9)), other

@@ -1,115 +1,22 @@
-"""The exercises of chapter 06 on writing; `architectures` lists those of the whole set."""
+"""The exercise of chapter 06 on writing; `architectures` lists those of the whole set."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from tfcourse.architectures import EncoderDecoder
 from tfcourse.config import ModelConfig
 from tfcourse.generation import generate
-from tfcourse.grading.questions import Draw, Question, Student, compare, require, tensor
-from tfcourse.grading.sets.architectures_layers import CHAPTER, attend, several
+from tfcourse.grading.questions import Draw, Question, Student, require
+from tfcourse.grading.sets.architectures_attention import CHAPTER
 from tfcourse.grading.tools import encoder_decoder
 from tfcourse.grading.wire import Tool
-
-cached_attention = Question(
-    "06.cached_attention",
-    "cached_attention",
-    title="Attention with a cache",
-    points=3,
-    minutes=15,
-    difficulty=3,
-    section=f"{CHAPTER}#what-grows-while-it-writes",
-    forbid=("causal_mask", "causal_lower_right", "MultiHeadAttention", "KVCache"),
-)
-
-
-def check_cached_attention(
-    student: Student, q: Tensor, k: Tensor, v: Tensor, chunks: list[int], n_cached: int = 0
-) -> None:
-    """Compare chunk after chunk with what attention gives when it reads everything at once.
-
-    The first `n_cached` positions are in the cache already.
-    """
-    full = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-    keys, values, start = k[:, :, :n_cached], v[:, :, :n_cached], n_cached
-    for n in chunks:
-        new = slice(start, start + n)
-        answer = student(q[:, :, new], k[:, :, new], v[:, :, new], keys, values)
-        mixed, new_keys, new_values = several(answer, "mixed, keys, values")
-        tensor(mixed, full[:, :, new].shape, "mixed")
-        mistakes = mistakes_of_cached_attention(q[:, :, new], k, v, start)
-        says = "What a new position gathers is not what it gathers without a cache."
-        compare(mixed, full[:, :, new], mistakes, says)
-        for name, got, everything in (("keys", new_keys, k), ("values", new_values, v)):
-            old, fresh = everything[:, :, :start], everything[:, :, new]
-            right = everything[:, :, : start + n]
-            crossed = {
-                f"The new {name} look put before the old ones.": torch.cat([fresh, old], dim=2)
-            }
-            tensor(got, right.shape, name)
-            compare(got, right, crossed, f"The {name} are not the old ones, then the new ones.")
-        keys, values, start = new_keys, new_values, start + n
-
-
-def mistakes_of_cached_attention(q: Tensor, k: Tensor, v: Tensor, start: int) -> dict[str, Tensor]:
-    """What known misconceptions compute for new queries; `k` and `v` are those of all positions."""
-    n = q.shape[2]
-    k, v = k[:, :, : start + n], v[:, :, : start + n]
-    every = torch.ones(n, start + n, dtype=torch.bool)
-    past = every.tril(start)
-    found = {
-        "The mask looks aligned at the top left: the first new position reads one key alone. "
-        "It stands after all that are cached.": attend(q, k, v, every.tril()),
-        "A new position looks as if it read the new ones after it.": attend(q, k, v, every),
-        "What is cached looks as if nobody read it.": attend(
-            q, k[:, :, start:], v[:, :, start:], every[:, start:].tril()
-        ),
-        "The new positions look as if they read the cache alone, and not each other.": attend(
-            q, k, v, every.tril(start) & (torch.arange(start + n) < start)
-        ),
-        "The mask looks shifted by one: a new position does not read itself.": attend(
-            q, k, v, every.tril(start - 1)
-        ),
-        "The mask looks shifted by one: a new position reads the next one.": attend(
-            q, k, v, every.tril(start + 1)
-        ),
-        "The scores look undivided. What keeps their size from growing with d_k?": attend(
-            q, k, v, past, scale=1.0
-        ),
-        "The new keys look put before the old ones.": attend(
-            q, k.roll(n, dims=2), v.roll(n, dims=2), past
-        ),
-    }
-    return found
-
-
-@cached_attention.check
-def _(student: Student, draw: Draw) -> None:
-    """One new position, then another."""
-    q, k, v = (draw.normal(2, 2, 6, 4) for _ in range(3))
-    check_cached_attention(student, q, k, v, [1, 1], n_cached=4)
-
-
-@cached_attention.check
-def _(student: Student, draw: Draw) -> None:
-    """Three new positions at once."""
-    q, k, v = (draw.normal(2, 2, 7, 4) for _ in range(3))
-    check_cached_attention(student, q, k, v, [3], n_cached=4)
-
-
-@cached_attention.check
-def _(student: Student, draw: Draw) -> None:
-    """A whole text in chunks, the first with an empty cache."""
-    q, k, v = (draw.normal(1, 2, 8, 4) for _ in range(3))
-    check_cached_attention(student, q, k, v, [3, 1, 4])
-
 
 greedy_decode = Question(
     "06.greedy_decode",
@@ -138,42 +45,49 @@ class Translation:
     written: list[list[int]]
 
     @classmethod
-    def draw(cls, draw: Draw, lengths: list[int]) -> Translation:
-        """Draw until rows end at different steps, no choice is close, and PADs would tell."""
-        for case in cls._cases(draw, lengths):
-            ends = {len(row) for row in case.written}
-            if len(ends) >= min(3, len(lengths)) and case._is_clear():
+    def draw(cls, draw: Draw, lengths: list[int], ends: bool = True) -> Translation:
+        """Draw until rows end at different steps, no choice is close, and PADs would tell.
+
+        Without `ends` no row writes EOS in time.
+        """
+        for case in cls._cases(draw, lengths, ends):
+            n_ends = len({len(row) for row in case.written})
+            if (n_ends >= min(3, len(lengths)) or not ends) and case._is_clear():
                 return case
         raise AssertionError("no model among so many: the draw is broken")
 
     @classmethod
-    def _cases(cls, draw: Draw, lengths: list[int]) -> Iterator[Translation]:
-        with torch.device("meta"):
-            shapes = EncoderDecoder(ModelConfig(**FIELDS)).state_dict()
+    def _cases(cls, draw: Draw, lengths: list[int], ends: bool) -> Iterator[Translation]:
+        shapes = EncoderDecoder(ModelConfig(**FIELDS)).state_dict()
         for _ in range(200):
             state = {name: _weight(draw, name, w.shape) for name, w in shapes.items()}
             sources = [draw.integers(3, 12, n).tolist() for n in lengths]
             case = cls(state, sources, -1, [])
             free = case.write()
-            eos = max(range(2, 12), key=lambda t: len({(*r, t).index(t) for r in free}))
-            yield cls(state, sources, eos, [row[: (*row, eos).index(eos) + 1] for row in free])
+            case.eos = max(range(2, 12), key=lambda t: len({(*r, t).index(t) for r in free}))
+            if not ends:
+                case.eos = next(t for t in range(2, 99) if all(t not in row for row in free))
+            case.written = case.until_eos(free)
+            yield case
 
-    def model(self) -> EncoderDecoder:
-        return encoder_decoder(FIELDS, self.state)  # type: ignore[return-value]
+    @functools.cached_property
+    def model(self) -> Any:
+        return encoder_decoder(FIELDS, self.state)
 
     def write(self) -> list[list[int]]:
         """Let the package write, without an end."""
         starts = [[BOS]] * len(self.sources)
-        return generate(self.model(), starts, MAX_NEW, sources=self.sources, temperature=0.0)
+        return generate(self.model, starts, MAX_NEW, sources=self.sources, temperature=0.0)
 
-    def write_so(self, masked: bool = True, at: int = -1) -> list[list[int]]:
-        """Write without an end, as a mistake does: PADs read, or another position's logits."""
-        model, longest = self.model(), max(map(len, self.sources))
+    def write_so(self, masked: bool = True, at: int = -1, last: bool = False) -> list[list[int]]:
+        """Write without an end, as a mistake does: PADs read, other logits, the past forgotten."""
+        model, longest = self.model, max(map(len, self.sources))
         source = torch.tensor([row + [PAD] * (longest - len(row)) for row in self.sources])
         tokens = torch.full((len(source), 1), BOS)
         with torch.no_grad():
             for _ in range(MAX_NEW):
-                logits = model(tokens, source, source_mask=source != PAD if masked else None)
+                mask = source != PAD if masked else None
+                logits = model(tokens[:, -1:] if last else tokens, source, source_mask=mask)
                 tokens = torch.cat([tokens, logits[:, at].argmax(-1, keepdim=True)], dim=1)
         return tokens[:, 1:].tolist()
 
@@ -185,12 +99,18 @@ class Translation:
         """What known misconceptions write."""
         free, unmasked = self.write(), self.write_so(masked=False)
         first, last = min(map(len, self.written)), max(map(len, self.written))
+        shortest = min(map(len, self.sources))
+        cut = Translation(self.state, [row[:shortest] for row in self.sources], self.eos, [])
+        order = sorted(range(len(self.sources)), key=lambda i: len(self.sources[i]))
         return {
             "The source's PADs look read. A row depends on the others of its batch then.": (
                 self.until_eos(unmasked)
             ),
             "It looks as if the logits at the first position were read, at each step.": (
                 self.until_eos(self.write_so(at=0))
+            ),
+            "The decoder looks as if it read the last token alone: what came before is lost.": (
+                self.until_eos(self.write_so(last=True))
             ),
             "A row looks as if it went on after its EOS.": [row[:last] for row in free],
             "A row looks as if it went on after its EOS, to the most tokens.": free,
@@ -201,6 +121,14 @@ class Translation:
             "EOS looks left out. It was written, too: keep it.": [
                 [t for t in row if t != self.eos] for row in self.written
             ],
+            "A row looks filled up with PADs after its EOS. Nothing follows it.": [
+                (row + [PAD] * MAX_NEW)[:MAX_NEW] for row in self.written
+            ],
+            "A row that has not ended in time looks as if an EOS were put behind it.": [
+                row if row[-1] == self.eos else [*row, self.eos] for row in self.written
+            ],
+            "All sources look cut to the length of the shortest.": self.until_eos(cut.write()),
+            "The rows look sorted by the length of their source.": [self.written[i] for i in order],
             "It looks one token short of the most that may be written.": [
                 row[: MAX_NEW - 1] for row in self.written
             ],
@@ -217,7 +145,7 @@ class Translation:
     def _gap(self, source: list[int], row: list[int]) -> float:
         """Return by how much each choice led, at the least."""
         with torch.no_grad():
-            logits = self.model()(torch.tensor([[BOS, *row[:-1]]]), torch.tensor([source]))
+            logits = self.model(torch.tensor([[BOS, *row[:-1]]]), torch.tensor([source]))
         best, second = logits.topk(2, dim=-1).values.unbind(dim=-1)
         return float((best - second).min())
 
@@ -242,8 +170,11 @@ def check_greedy_decode(student: Student, case: Translation) -> None:
         return
     for says, mistake in case.mistakes().items():
         require(answer != mistake, says)
-    wrong = next(i for i, row in enumerate(case.written) if answer[i] != row)
-    require(False, f"Row {wrong}, of {len(case.sources)}, is not what the model writes.")
+    i = next(i for i, row in enumerate(case.written) if answer[i] != row)
+    pairs = zip((*answer[i], None), (*case.written[i], None), strict=False)
+    step = next(j for j, (a, b) in enumerate(pairs) if a != b)
+    size = f"Of {len(answer)} sources, number {i} has {len(case.sources[i])} tokens."
+    require(False, f"{size} For it the model writes something else from step {step} on.")
 
 
 @greedy_decode.check

@@ -1,8 +1,7 @@
-"""The exercises of chapter 06 on layers; `architectures` lists those of the whole set."""
+"""The exercises of chapter 06 on images; `architectures` lists those of the whole set."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,155 +10,11 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor
 
-from tfcourse.attention import MultiHeadAttention
 from tfcourse.config import ModelConfig
 from tfcourse.embeddings import PatchEmbedding
 from tfcourse.grading.questions import Draw, Question, Student, compare, require, tensor
-from tfcourse.grading.wire import Kept, Tool
-
-CHAPTER = "06_architectures.html"
-
-
-def padded(draw: Draw, n_rows: int, length: int) -> Tensor:
-    """Draw which tokens are real, [B L]: the first of each row; one row is full, the others not."""
-    lengths = draw.integers(1, length, n_rows)
-    lengths[0] = length
-    return torch.arange(length) < lengths.unsqueeze(1)
-
-
-def several(value: Any, names: str) -> list:
-    """Return the parts of a result that is to have one for each name."""
-    n = len(names.split(", "))
-    right = isinstance(value, tuple | list) and len(value) == n
-    require(right, f"It has to return {n} things: {names}.")
-    return list(value)
-
-
-def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, *, scale: float | None = None) -> Tensor:
-    """Compute attention in float64; `scale` is 1/√d_k unless given."""
-    scores = q.double() @ k.double().mT * (scale or q.shape[-1] ** -0.5)
-    weights = scores.masked_fill(~mask, -math.inf).softmax(dim=-1)
-    return (weights @ v.double()).float()
-
-
-cross_attention = Question(
-    "06.cross_attention",
-    "cross_attention",
-    title="Cross-attention to a padded source",
-    points=3,
-    minutes=15,
-    difficulty=3,
-    section=f"{CHAPTER}#one-extra-branch",
-    forbid=("MultiHeadAttention", "MultiheadAttention", "multi_head_attention_forward"),
-)
-
-Layers = list[tuple[Tensor, Tensor]]
-
-
-def draw_layers(draw: Draw, d: int, std: float = 0.5) -> Layers:
-    """Draw weight and bias of the layers for queries, keys, values, and the result."""
-    return [(draw.normal(d, d, std=std), draw.normal(d, std=std)) for _ in range(4)]
-
-
-def reference_cross_attention(
-    x: Tensor, source: Tensor, real: Tensor, layers: Layers, n_heads: int
-) -> Tensor:
-    """Let the package's attention, with these weights, read the source."""
-    config = ModelConfig(vocab_size=1, d_model=x.shape[2], n_heads=n_heads, bias=True, causal=False)
-    with torch.device("meta"):
-        attention = MultiHeadAttention(config)
-    weights, biases = zip(*layers, strict=True)
-    parts = {"qkv.weight": torch.cat(weights[:3]), "qkv.bias": torch.cat(biases[:3])}
-    parts |= {"out.weight": weights[3], "out.bias": biases[3]}
-    attention.load_state_dict(parts, assign=True)
-    return attention(x, mask=real[:, None, None], source=source).detach()
-
-
-def mistakes_of_cross_attention(
-    x: Tensor, source: Tensor, real: Tensor, layers: Layers, n_heads: int
-) -> dict[str, Tensor]:
-    """What known misconceptions compute from the same inputs."""
-    (w_q, w_k, w_v, w_o), d = layers, x.shape[2]
-    mask = real[:, None, None, :].expand(-1, 1, x.shape[1], -1)
-
-    def heads(t: Tensor, n: int = n_heads) -> Tensor:
-        return rearrange(t, "b l (h k) -> b h l k", h=n)
-
-    def joined(mixed: Tensor) -> Tensor:
-        return F.linear(rearrange(mixed, "b h l k -> b l (h k)"), *w_o)
-
-    flat = F.linear(x, *w_q), F.linear(source, *w_k), F.linear(source, *w_v)
-    q, k, v = map(heads, flat)
-    by_column = (q @ k.mT / math.sqrt(d // n_heads)).masked_fill(~mask, -math.inf).softmax(dim=-2)
-    cut = [t.reshape(len(t), n_heads, -1, d // n_heads) for t in flat]
-    stacked = attend(q, k, v, mask).reshape(x.shape)
-    found = {
-        "The source's PADs look read.": joined(attend(q, k, v, torch.ones_like(mask))),
-        "The mask looks inverted: True is a real token.": joined(attend(q, k, v, ~mask)),
-        "The scores look divided by √d. A head has d_k = d / H features.": joined(
-            attend(q, k, v, mask, scale=d**-0.5)
-        ),
-        "The scores look undivided. What keeps their size from growing with d_k?": joined(
-            attend(q, k, v, mask, scale=1.0)
-        ),
-        "It looks like one head for all d features.": joined(
-            attend(*(heads(t, 1) for t in flat), mask)
-        ),
-        "The heads look cut so that they mix positions: L and H were exchanged by a reshape.": (
-            joined(attend(*cut, mask))
-        ),
-        "The heads look put together without moving them beside their position first.": F.linear(
-            stacked, *w_o
-        ),
-        "The last layer, out, looks left out.": rearrange(
-            attend(q, k, v, mask), "b h l k -> b l (h k)"
-        ),
-        "The softmax looks taken over the queries. Each query shares 1 among the keys.": joined(
-            by_column.nan_to_num() @ v
-        ),
-        "The values look made by the layer for keys.": joined(attend(q, k, k, mask)),
-        "The mask looks causal. The source is complete before the first word is written.": joined(
-            attend(q, k, v, mask & torch.ones(mask.shape[2:], dtype=torch.bool).tril())
-        ),
-    }
-    if x.shape == source.shape:
-        own = [heads(F.linear(x, *w)) for w in (w_k, w_v)]
-        asked = heads(F.linear(source, *w_q))
-        found |= {
-            "Keys and values look made from x: that is self-attention.": joined(
-                attend(q, *own, mask)
-            ),
-            "The values look made from x.": joined(attend(q, k, own[1], mask)),
-            "Queries look made from the source, keys and values from x.": joined(
-                attend(asked, *own, mask)
-            ),
-        }
-    return found
-
-
-def check_cross_attention(
-    student: Student, x: Tensor, source: Tensor, real: Tensor, layers: Layers, n_heads: int
-) -> None:
-    """Compare with the package's attention, on these weights."""
-    given = (x, source, real, layers, n_heads)
-    tools = [Tool("linear", pair) for pair in layers]
-    y = tensor(student(x, source, real, *tools, n_heads), x.shape)
-    compare(y, reference_cross_attention(*given), mistakes_of_cross_attention(*given))
-
-
-@cross_attention.check
-def _(student: Student, draw: Draw) -> None:
-    """A source as long as the target."""
-    x, source, real = draw.normal(3, 4, 8), draw.normal(3, 4, 8), padded(draw, 3, 4)
-    check_cross_attention(student, x, source, real, draw_layers(draw, 8), 2)
-
-
-@cross_attention.check
-def _(student: Student, draw: Draw) -> None:
-    """A source that is longer than the target."""
-    x, source, real = draw.normal(2, 3, 12), draw.normal(2, 7, 12), padded(draw, 2, 7)
-    check_cross_attention(student, x, source, real, draw_layers(draw, 12), 3)
-
+from tfcourse.grading.sets.architectures_attention import CHAPTER
+from tfcourse.grading.wire import Kept
 
 image_embedding = Question(
     "06.image_embedding",
@@ -221,7 +76,14 @@ class ImageCase:
         x = project("b (h w) (c p q)")
         raw = self.images.reshape(len(x), x.shape[1], -1)
         raw = F.linear(raw, self.state["project.weight"], self.state["project.bias"])
+        apart = rearrange(
+            self.images, "b c (h p) (w q) -> b (c h w p q)", p=self.patch_size, q=self.patch_size
+        ).reshape(len(x), x.shape[1], -1)
+        apart = F.linear(apart, self.state["project.weight"], self.state["project.bias"])
         return {
+            "Channels look left outside of the patches: move their axis to the pixels.": embed(
+                apart
+            ),
             "The patches look numbered column by column.": embed(project("b (w h) (c p q)")),
             "The pixels of a patch look ordered with the channel last. It comes first.": embed(
                 project("b (h w) (p q c)")
@@ -318,10 +180,18 @@ def check_resize_positions(
     grid = rearrange(learned, "1 (h w) d -> 1 d h w", h=old[0])
     crossed = rearrange(learned, "1 (h w) d -> 1 d h w", h=old[1])
     line = F.interpolate(learned.mT, size=new[0] * new[1], mode="linear").mT
+    whole = F.interpolate(positions.mT, size=y.shape[1], mode="linear").mT
+    by_columns = resize(rearrange(learned, "1 (w h) d -> 1 d h w", h=old[0]))[:, 1:]
     mistakes = {
         "The rows of the grid look taken for its columns.": resize(crossed),
+        "The patches look numbered column by column. They run row by row.": torch.cat(
+            [first, rearrange(by_columns, "1 (h w) d -> 1 (w h) d", h=new[0])], dim=1
+        ),
         "Features look taken for places: reshape cannot move d in front of the grid.": resize(
             learned.reshape(1, -1, *old)
+        ),
+        "Height and width look exchanged in the new size.": joined(
+            F.interpolate(grid, size=new[::-1], mode="bicubic", align_corners=False)
         ),
         "It looks bilinear.": resize(grid, "bilinear"),
         "It looks like the nearest place.": resize(grid, "nearest", None),
@@ -332,6 +202,7 @@ def check_resize_positions(
         "It looks interpolated along the row of patches. They lie in a grid.": torch.cat(
             [first, line], dim=1
         ),
+        "It looks interpolated along the row of patches, CLS with it.": whole,
         "The new grid looks read column by column.": torch.cat(
             [first, rearrange(resize(grid)[:, 1:], "1 (h w) d -> 1 (w h) d", h=new[0])], dim=1
         ),
