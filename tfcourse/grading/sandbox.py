@@ -67,6 +67,8 @@ def command(mode: Mode, control: int, uid: int) -> list[str]:
         *("--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL"),
         # To become the unused user; with the change of user both are gone.
         *(["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"] if as_root else []),
+        # Else bubblewrap makes them with mode 700, and the unused user could import nothing more.
+        *(word for path in _above([*sorted(python), "/course/tfcourse"]) for word in _open(path)),
         *binds,
         *("--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"),
         *("--ro-bind", str(PACKAGE), "/course/tfcourse"),
@@ -76,6 +78,15 @@ def command(mode: Mode, control: int, uid: int) -> list[str]:
         *("--setenv", "PYTHONPATH", "/course"),
         *server,
     ]
+
+
+def _above(paths: Sequence[str]) -> list[str]:
+    """List the directories above these paths, upper ones first."""
+    return sorted({str(d) for path in paths for d in Path(path).parents} - {"/"})
+
+
+def _open(path: str) -> tuple[str, ...]:
+    return "--perms", "0755", "--dir", path
 
 
 ENVIRONMENT = {

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import torch
+import torch._dynamo  # by torch.func and parts of tfcourse; once here, not once per question
 
 import tfcourse.grading
 from tfcourse.grading.worker import Worker

@@ -98,16 +98,23 @@ def decoder(fields: dict, state: dict[str, Tensor]) -> DecoderLM:
     return model
 
 
-def decoder_parts(fields: dict, state: dict[str, Tensor]) -> DecoderLM:
-    """Make a `DecoderLM` that can be used part by part, but not be called as a whole."""
+class Parts(nn.Module):
+    """Parts under their names, which cannot be called as a whole."""
 
-    def refuse(*args, **kwargs):
+    def __init__(self, **parts: object) -> None:
+        super().__init__()
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+    def forward(self, *args: object, **kwargs: object) -> Tensor:
         raise RuntimeError("call the parts one after the other, not the model or its stack.")
 
+
+def decoder_parts(fields: dict, state: dict[str, Tensor]) -> Parts:
+    """Make the parts of a `DecoderLM`, under the names that they have there."""
     model = decoder(fields, state)
-    for whole in (model, model.stack):
-        whole.forward = refuse  # type: ignore[method-assign]
-    return model
+    stack = Parts(config=model.config, **dict(model.stack.named_children()))
+    return Parts(config=model.config, stack=stack, head=model.head)
 
 
 def encoder_decoder(fields: dict, state: dict[str, Tensor]) -> nn.Module:
