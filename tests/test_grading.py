@@ -297,7 +297,7 @@ HOSTILE = {
         + function("return P()").partition("\n")[2],
         "it has to be a torch.Tensor",
     ),
-    "NaN": (function("return x * float('nan')"), "NaN"),
+    "NaN": (function("return x * float('nan')"), "not the right ones"),
     "the network": (
         function("import socket\nsocket.create_connection(('127.0.0.1', 1), 2)"),
         "OSError|refused|unreachable|Error",
@@ -355,8 +355,9 @@ def test_a_cell_of_no_question_costs_no_marks(cell, quick, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("sandbox")
-def test_the_sandbox_shows_nothing_of_the_host(quick, tmp_path):
+def test_the_sandbox_shows_nothing_of_the_host(quick, tmp_path, monkeypatch):
     """Catches: the repository, the home folder or the environment in sight; a privilege kept."""
+    monkeypatch.setenv("TFCOURSE_SECRET", "x")
     secret = tmp_path / "secret"
     secret.write_text("x")
     look = (
@@ -373,11 +374,9 @@ def test_the_sandbox_shows_nothing_of_the_host(quick, tmp_path):
         reason = (
             grade_notebook(path, quick[:1], sandbox, SETS, seed=1).marks["02.layer_norm"].reason
         )
-    names = "HOME LANG LC_CTYPE MPLBACKEND OMP_NUM_THREADS PATH PWD PYTHON"
     seen, _, rest = reason.partition("ValueError: ")[2].partition("] ")
     assert seen == "[", reason
-    environment = rest.partition("] ")[0].strip("['").split("', '")
-    assert all(name.startswith(tuple(names.split())) for name in environment), environment
+    assert "'HOME'" in rest and "TFCOURSE_SECRET" not in rest, rest
     assert "'0000000000000000'" in rest
 
 
