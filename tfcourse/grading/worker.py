@@ -5,6 +5,7 @@ It decides nothing: what is right is known to the other side alone (`questions.p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -99,9 +100,11 @@ class Worker:
             leaves = {f"input {i}": tensor for i, tensor in enumerate(given)}
             if isinstance(target, nn.Module):
                 leaves |= {k: p for k, p in target.named_parameters() if p.requires_grad}
-            found = torch.autograd.grad(
-                (value * weights).sum(), list(leaves.values()), allow_unused=True
-            )
+            found: Sequence[torch.Tensor | None] = [None] * len(leaves)
+            if isinstance(value, torch.Tensor) and value.requires_grad:  # else nothing leads back
+                found = torch.autograd.grad(
+                    (value * weights).sum(), list(leaves.values()), allow_unused=True
+                )
             answer["gradients"] = encode(dict(zip(leaves, found, strict=True)))
         return answer
 

@@ -9,7 +9,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tfcourse.grading.questions import Draw, Question, Student, Wrong, close, compare, require, tensor
+from tfcourse.grading.questions import (
+    Draw,
+    Question,
+    Student,
+    Wrong,
+    close,
+    compare,
+    require,
+    tensor,
+)
 from tfcourse.grading.sets import training_sources, training_steps
 from tfcourse.grading.sets.training_steps import CHAPTER, number, several
 from tfcourse.losses import IGNORE
@@ -41,12 +50,15 @@ def shifts_right(student: Student, rows: Tensor, pad: int) -> None:
     """Fail unless the student's inputs and targets are the right ones."""
     inputs, targets = several(student(rows, pad), 2, "two tensors, the inputs and the targets")
     x, y = rows[:, :-1], rows[:, 1:]
-    inputs, targets = tensor(inputs, x.shape, "The inputs"), tensor(targets, y.shape, "The targets")
+    inputs = tensor(inputs, x.shape, "The tensor of inputs")
+    targets = tensor(targets, y.shape, "The tensor of targets")
     integers = inputs.dtype == targets.dtype == torch.int64
     require(integers, "Token ids have to stay integers of the type that the rows have.")
     says = "The inputs are not all tokens but the last of each row, with PAD where it was."
     compare(inputs, x, {"Inputs and targets look swapped.": y}, says)
-    ends = (x != pad) & (y != pad) & (torch.cat([y[:, 1:], y[:, -1:]], 1) == pad)
+    ends = (
+        (x != pad) & (y != pad) & (torch.cat([y[:, 1:], torch.full_like(y[:, :1], pad)], 1) == pad)
+    )
     right = y.masked_fill(y == pad, IGNORE)
     no_end, late = right.masked_fill(ends, IGNORE), y.masked_fill(x == pad, IGNORE)
     mistakes = {
@@ -125,6 +137,12 @@ def units_right(student: Student, nats: float, n_tokens: int, n_bytes: int) -> N
             f"{name} look divided by the other of the two counts.": bits / other,
             f"{name} look divided by both counts.": bits / n / other,
             f"{name} look like the bits of the whole text.": bits,
+            f"{name} look like another number over 8. Count the bytes that are given.": bits
+            / other
+            / 8,
+            f"{name} look like a logarithm of the loss. The loss is one already.": math.log2(
+                max(nats / n, 1e-9)
+            ),
         }
         right = torch.tensor(bits / n, dtype=torch.float64)
         compare(given, right, known(mistakes), f"{name} are not the right number.")
@@ -165,7 +183,10 @@ def nll_right(student: Student, logits: Tensor, targets: Tensor, tolerance: floa
     log_p = logits.double().log_softmax(-1)
     right = -log_p.gather(-1, targets[..., None])[..., 0]
     if not bool(y.isfinite().all()):
-        raise Wrong("It gives infinity where the right number is finite. Look for a log of 0.")
+        raise Wrong(
+            "It gives infinity where the right number is finite. Look for a log of 0, and for an "
+            "exponential that is too large for its type."
+        )
     p = right.neg().exp()
     column = logits.double().gather(-1, targets[..., None])[..., 0]
     mistakes = {
@@ -176,6 +197,8 @@ def nll_right(student: Student, logits: Tensor, targets: Tensor, tolerance: floa
         "It looks like the mean over all words. Only the target's probability counts.": (
             -log_p.mean(-1)
         ),
+        "The probabilities look made to add up to 1 over the positions. They do over the words, at "
+        "each position.": logits.double().logsumexp(1).gather(-1, targets) - column,
         "It looks like the target's logit alone. What is it compared with?": -column,
         "It looks like the distance to the largest logit. All words share the probability.": (
             logits.double().amax(-1) - column

@@ -90,6 +90,12 @@ def rates_right(
         "The rise looks started at the lowest rate. It starts near 0.": torch.where(
             falling, right, low + (1 - low) * rise
         ),
+        "The cosine looks taken of degrees. It wants radians: half of it ends at π.": (
+            after_the_rise((low + (1 - low) * (1 + (180 * done).cos()) / 2).where(done < 1, low))
+        ),
+        "The warm-up looks one step too long. Its last step, warmup − 1, has the peak rate.": (
+            torch.where(t > warmup, right, (t + 1) / (warmup + 1))
+        ),
         "The rate looks like a share of the peak, not multiplied by it.": right / peak,
     }
     compare(rates, right, mistakes, "The rates are not the right ones.")
@@ -182,6 +188,9 @@ def gradient_right(
             g / n_all for g in added(sums)
         ],
         "It looks like the gradient of the last part alone.": means[-1],
+        "It looks like the last part's share alone. What happens to those before it?": [
+            g / n for g in sums[-1]
+        ],
         "Gradients of an earlier step look added. What did `.grad` hold before?": [
             g + old_gradient for g in right
         ],
