@@ -7,6 +7,7 @@ that both sides can make from the same numbers.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from tfcourse.architectures import DecoderLM, EncoderDecoder
 from tfcourse.attention import MultiHeadAttention
 from tfcourse.config import ModelConfig
+from tfcourse.data.tokenizers import BOS, EOS, PAD
 from tfcourse.feedforward import FeedForward
 from tfcourse.norms import LayerNorm
 
@@ -137,3 +139,39 @@ def mix_heads(weights: Tensor) -> Callable[[Tensor], Tensor]:
         return weights @ x
 
     return mix
+
+
+def decoder_lm(fields: dict[str, Any], seed: int, old_gradient: float = 0.0) -> DecoderLM:
+    """Make a language model with the weights of a seed, from the fields of its `ModelConfig`.
+
+    Each weight may hold an old gradient, as after an earlier step.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = DecoderLM(ModelConfig(**fields))
+    if old_gradient:
+        for weight in model.parameters():
+            weight.grad = torch.full_like(weight, old_gradient)
+    return model
+
+
+def markov_rows(table: Tensor, length: int, seed: int) -> Callable[[int], Tensor]:
+    """Make a function that draws new texts, one a row: n ↦ ids [n length+1].
+
+    `table` [V V V] holds the probability of each next id after the two before it; the id before
+    BOS is BOS. A text ends with EOS, and PAD fills the row, or the row cuts it off.
+    """
+    generator = torch.Generator().manual_seed(seed)
+
+    def sample(n: int) -> Tensor:
+        rows = torch.full((n, length + 1), PAD)
+        rows[:, 0] = BOS
+        before, last = rows[:, 0], rows[:, 0]
+        for i in range(1, length + 1):
+            drawn = torch.multinomial(table[before, last], 1, generator=generator)[:, 0]
+            over = (last == EOS) | (last == PAD)
+            rows[:, i] = drawn.masked_fill(over, PAD)
+            before, last = last, rows[:, i]
+        return rows
+
+    return sample

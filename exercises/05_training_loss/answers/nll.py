@@ -1,0 +1,92 @@
+import torch
+import torch.nn.functional as F
+
+
+# right: logsumexp minus the target's logit
+def nll(logits, targets):
+    logits = logits.float()
+    chosen = logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    return logits.logsumexp(dim=-1) - chosen
+
+
+# right: each row's maximum taken away by hand
+def nll(logits, targets):
+    logits = logits.to(torch.float32)
+    shifted = logits - logits.amax(-1, keepdim=True)
+    log_total = shifted.exp().sum(-1).log()
+    B, L = targets.shape
+    chosen = shifted[torch.arange(B)[:, None], torch.arange(L)[None, :], targets]
+    return log_total - chosen
+
+
+# right: a loop, with a one-hot vector
+def nll(logits, targets):
+    rows = []
+    for row, answers in zip(logits.double(), targets):
+        one_hot = F.one_hot(answers, row.shape[-1]).double()
+        rows.append(torch.logsumexp(row, dim=-1) - (one_hot * row).sum(dim=-1))
+    return torch.stack(rows).float()
+
+
+# wrong: softmax, then the logarithm
+def nll(logits, targets):
+    p = logits.float().softmax(dim=-1)
+    return -p.gather(-1, targets.unsqueeze(-1)).squeeze(-1).log()
+
+
+# wrong: softmax, then the logarithm of p plus a little
+def nll(logits, targets):
+    p = logits.float().softmax(dim=-1)
+    return -(p.gather(-1, targets.unsqueeze(-1)).squeeze(-1) + 1e-9).log()
+
+
+# wrong: exponentials without the maximum
+def nll(logits, targets):
+    logits = logits.float()
+    chosen = logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    return logits.exp().sum(-1).log() - chosen
+
+
+# wrong: one maximum for all rows
+def nll(logits, targets):
+    shifted = logits.float() - logits.float().max()
+    chosen = shifted.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    return shifted.exp().sum(-1).log() - chosen
+
+
+# wrong: in bits
+def nll(logits, targets):
+    logits = logits.float()
+    chosen = logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    return (logits.logsumexp(dim=-1) - chosen) / torch.log(torch.tensor(2.0))
+
+
+# wrong: log p, without the minus
+def nll(logits, targets):
+    logits = logits.float()
+    return logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1) - logits.logsumexp(dim=-1)
+
+
+# wrong: the library's own
+def nll(logits, targets):
+    return F.cross_entropy(logits.transpose(1, 2).float(), targets, reduction="none")
+
+
+# wrong: softmax over the positions
+def nll(logits, targets):
+    logits = logits.float()
+    chosen = logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    return logits.logsumexp(dim=1).gather(-1, targets) - chosen
+
+
+# wrong: the mean of all questions
+def nll(logits, targets):
+    logits = logits.float()
+    chosen = logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    return (logits.logsumexp(dim=-1) - chosen).mean()
+
+
+# wrong: in the type of the logits
+def nll(logits, targets):
+    chosen = logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    return logits.logsumexp(dim=-1) - chosen

@@ -1,0 +1,114 @@
+import torch
+import torch.nn.functional as F
+
+from tfcourse.losses import IGNORE
+
+
+# right: from the equation
+def smoothed_nll(logits, targets, eps):
+    log_p = logits.float().log_softmax(dim=-1)
+    there = targets != IGNORE
+    index = targets.masked_fill(~there, 0).unsqueeze(-1)
+    loss = -(1 - eps) * log_p.gather(-1, index).squeeze(-1)
+    if eps > 0:
+        loss = loss - eps * log_p.mean(dim=-1)
+    return loss.masked_fill(~there, 0.0)
+
+
+# right: smoothed targets, with 0 · log 0 = 0
+def smoothed_nll(logits, targets, eps):
+    V = logits.shape[-1]
+    there = (targets != IGNORE).unsqueeze(-1)
+    q = (1 - eps) * F.one_hot(targets.clamp(min=0), V) + eps / V
+    log_p = logits - logits.logsumexp(-1, keepdim=True)
+    return -torch.where((q > 0) & there, q * log_p, 0.0).sum(-1)
+
+
+# right: a loop over questions
+def smoothed_nll(logits, targets, eps):
+    rows = []
+    for row, answers in zip(logits, targets):
+        losses = []
+        for z, t in zip(row, answers.tolist()):
+            surprise = z.logsumexp(0) - z
+            if t == IGNORE:
+                losses.append(torch.zeros(()))
+            elif eps == 0:
+                losses.append(surprise[t])
+            else:
+                losses.append((1 - eps) * surprise[t] + eps * surprise.mean())
+        rows.append(torch.stack(losses))
+    return torch.stack(rows)
+
+
+# wrong: ε shared by the other words
+def smoothed_nll(logits, targets, eps):
+    V = logits.shape[-1]
+    there = targets != IGNORE
+    hot = F.one_hot(targets.clamp(min=0), V)
+    q = (1 - eps) * hot + eps / (V - 1) * (1 - hot)
+    log_p = logits.log_softmax(-1)
+    return -torch.where((q > 0) & there[..., None], q * log_p, 0.0).sum(-1)
+
+
+# wrong: the probabilities are smoothed
+def smoothed_nll(logits, targets, eps):
+    there = targets != IGNORE
+    p = logits.softmax(-1).gather(-1, targets.clamp(min=0)[..., None])[..., 0]
+    return -((1 - eps) * p + eps / logits.shape[-1]).log().masked_fill(~there, 0.0)
+
+
+# wrong: the sum over all words
+def smoothed_nll(logits, targets, eps):
+    there = targets != IGNORE
+    log_p = logits.log_softmax(-1)
+    loss = -(1 - eps) * log_p.gather(-1, targets.clamp(min=0)[..., None])[..., 0]
+    return (loss - eps * log_p.sum(-1)).masked_fill(~there, 0.0)
+
+
+# wrong: 0 · ∞ without smoothing
+def smoothed_nll(logits, targets, eps):
+    there = targets != IGNORE
+    log_p = logits.log_softmax(-1)
+    loss = -(1 - eps) * log_p.gather(-1, targets.clamp(min=0)[..., None])[..., 0]
+    return (loss - eps * log_p.mean(-1)).masked_fill(~there, 0.0)
+
+
+# wrong: IGNORE is taken for a word
+def smoothed_nll(logits, targets, eps):
+    log_p = logits.log_softmax(-1)
+    loss = -(1 - eps) * log_p.gather(-1, targets.clamp(min=0)[..., None])[..., 0]
+    return loss - eps * log_p.mean(-1) if eps else loss
+
+
+# wrong: the smoothing is counted at ignored targets
+def smoothed_nll(logits, targets, eps):
+    there = targets != IGNORE
+    log_p = logits.log_softmax(-1)
+    loss = -log_p.gather(-1, targets.clamp(min=0)[..., None])[..., 0].masked_fill(~there, 0.0)
+    return (1 - eps) * loss - eps * log_p.mean(-1) if eps else loss
+
+
+# wrong: the library's own
+def smoothed_nll(logits, targets, eps):
+    return F.cross_entropy(logits.mT, targets, reduction="none", label_smoothing=eps)
+
+
+# wrong: the logarithm of softmax
+def smoothed_nll(logits, targets, eps):
+    there = targets != IGNORE
+    log_p = logits.softmax(-1).log()
+    loss = -(1 - eps) * log_p.gather(-1, targets.clamp(min=0)[..., None])[..., 0]
+    if eps > 0:
+        loss = loss - eps * log_p.mean(-1)
+    return loss.masked_fill(~there, 0.0)
+
+
+# wrong: ε on top of the whole loss
+def smoothed_nll(logits, targets, eps):
+    there = targets != IGNORE
+    log_p = logits.log_softmax(-1)
+    loss = -log_p.gather(-1, targets.clamp(min=0)[..., None])[..., 0]
+    if eps > 0:
+        loss = loss - eps * log_p.mean(-1)
+    return loss.masked_fill(~there, 0.0)

@@ -1,0 +1,381 @@
+"""The exercises of chapter 05: what is public of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from tfcourse.grading.questions import (
+    Draw,
+    Question,
+    Student,
+    Wrong,
+    close,
+    compare,
+    require,
+    tensor,
+)
+from tfcourse.grading.sets import training_sources, training_steps
+from tfcourse.grading.sets.training_steps import CHAPTER, number, several
+from tfcourse.losses import IGNORE
+
+LOSSES = ("cross_entropy", "cross_entropy_loss", "CrossEntropyLoss", "token_loss")
+
+
+shift = Question(
+    "05.shift",
+    "shift",
+    title="Inputs and targets",
+    points=1,
+    minutes=5,
+    difficulty=1,
+    section=f"{CHAPTER}#one-email-l-questions",
+    forbid=("pad_rows",),
+)
+
+
+def padded_rows(draw: Draw, lengths: Sequence[int], pad: int, vocab_size: int = 20) -> Tensor:
+    """Draw a row for each length, and fill it up with `pad` to the longest."""
+    rows = draw.integers(1, vocab_size, len(lengths), max(lengths))
+    rows = torch.where(rows == pad, 0 if pad else vocab_size, rows)
+    over = torch.arange(max(lengths)) >= torch.tensor(lengths)[:, None]
+    return rows.masked_fill(over, pad)
+
+
+def shifts_right(student: Student, rows: Tensor, pad: int) -> None:
+    """Fail unless the student's inputs and targets are the right ones."""
+    inputs, targets = several(student(rows, pad), 2, "two tensors, the inputs and the targets")
+    x, y = rows[:, :-1], rows[:, 1:]
+    inputs = tensor(inputs, x.shape, "The tensor of inputs")
+    targets = tensor(targets, y.shape, "The tensor of targets")
+    integers = inputs.dtype == targets.dtype == torch.int64
+    require(integers, "Token ids have to stay integers of the type that the rows have.")
+    says = "The inputs are not all tokens but the last of each row, with PAD where it was."
+    compare(inputs, x, {"Inputs and targets look swapped.": y}, says)
+    ends = (
+        (x != pad) & (y != pad) & (torch.cat([y[:, 1:], torch.full_like(y[:, :1], pad)], 1) == pad)
+    )
+    right = y.masked_fill(y == pad, IGNORE)
+    no_end, late = right.masked_fill(ends, IGNORE), y.masked_fill(x == pad, IGNORE)
+    mistakes = {
+        "PAD is left as a target. No question is asked there.": y,
+        "The targets look unshifted: each is the input at its own position.": x,
+        "The targets look unshifted: each is the input at its own position, ignored where that is "
+        "PAD.": x.masked_fill(x == pad, IGNORE),
+        "What is ignored looks chosen by the inputs, one position too late.": late,
+        "The last token of a text is ignored. That the text ends is a question too.": no_end,
+        "What is ignored looks chosen by id 0, and not by `pad`.": y.masked_fill(y == 0, IGNORE),
+        "Ignored targets have another value than IGNORE.": y.masked_fill(y == pad, 0),
+    }
+    compare(targets, right, mistakes, "The targets are not the right ones.")
+
+
+@shift.check
+def _(student: Student, draw: Draw) -> None:
+    """Rows of different length."""
+    shifts_right(student, padded_rows(draw, [7, 4, 5], 0), 0)
+
+
+@shift.check
+def _(student: Student, draw: Draw) -> None:
+    """A padding id other than 0."""
+    shifts_right(student, padded_rows(draw, [3, 6, 4], 9), 9)
+
+
+@shift.check
+def _(student: Student, draw: Draw) -> None:
+    """Rows without padding."""
+    shifts_right(student, padded_rows(draw, [5, 5], 0), 0)
+
+
+other_units = Question(
+    "05.other_units",
+    "other_units",
+    title="Perplexity and bits",
+    points=1,
+    minutes=5,
+    difficulty=1,
+    section=f"{CHAPTER}#surprise-counted-in-nats",
+)
+
+
+def units_right(student: Student, nats: float, n_tokens: int, n_bytes: int) -> None:
+    """Fail unless the three numbers are the right ones."""
+    names = ("The perplexity", "Bits per token", "Bits per byte")
+    value = several(student(nats, n_tokens, n_bytes), 3, "three numbers")
+    perplexity, per_token, per_byte = (
+        number(x, name) for x, name in zip(value, names, strict=True)
+    )
+    mean, bits, log2 = nats / n_tokens, nats / math.log(2), math.log(2)
+
+    def known(mistakes: dict[str, float]) -> dict[str, Tensor]:
+        return {says: torch.tensor(x, dtype=torch.float64) for says, x in mistakes.items()}
+
+    mistakes = {
+        "The perplexity looks like 2 to the power of nats. Nats belong to the base e.": 2**mean,
+        "The perplexity is that of the whole text. It is one per token.": math.exp(min(nats, 700)),
+        "The perplexity looks taken per byte.": math.exp(nats / n_bytes),
+        "The perplexity looks like e to the power of bits. Bits belong to the base 2.": math.exp(
+            min(mean / log2, 700)
+        ),
+    }
+    right = torch.tensor(math.exp(mean), dtype=torch.float64)
+    compare(perplexity, right, known(mistakes), "The perplexity is not the right number.")
+    for given, n, name, other in (
+        (per_token, n_tokens, names[1], n_bytes),
+        (per_byte, n_bytes, names[2], n_tokens),
+    ):
+        mistakes = {
+            f"{name} look like nats times ln 2. Is a bit larger or smaller than a nat?": nats
+            * log2
+            / n,
+            f"{name} look like nats. One nat is more than one bit.": nats / n,
+            f"{name} look divided by the other of the two counts.": bits / other,
+            f"{name} look divided by both counts.": bits / n / other,
+            f"{name} look like the bits of the whole text.": bits,
+            f"{name} look like another number over 8. Count the bytes that are given.": bits
+            / other
+            / 8,
+            f"{name} look like a logarithm of the loss. The loss is one already.": math.log2(
+                max(nats / n, 1e-9)
+            ),
+        }
+        right = torch.tensor(bits / n, dtype=torch.float64)
+        compare(given, right, known(mistakes), f"{name} are not the right number.")
+
+
+@other_units.check
+def _(student: Student, draw: Draw) -> None:
+    """Three tokens of 1/2, 1/4 and 1/8."""
+    units_right(student, math.log(64), 3, 12)
+
+
+@other_units.check
+def _(student: Student, draw: Draw) -> None:
+    """A loss of 5 to 20 nats."""
+    units_right(student, float(draw.uniform(5, 20)), draw.integer(3, 9), draw.integer(20, 40))
+
+
+nll = Question(
+    "05.nll",
+    "nll",
+    title="−log p from logits",
+    points=2,
+    minutes=10,
+    difficulty=2,
+    section=f"{CHAPTER}#surprise-counted-in-nats",
+    forbid=(*LOSSES, "nll_loss", "NLLLoss", "log_softmax", "LogSoftmax", "Categorical"),
+)
+
+
+def nll_right(student: Student, logits: Tensor, targets: Tensor, tolerance: float = 1e-4) -> None:
+    """Fail unless the student's −log p is that of float32."""
+    y = tensor(student(logits, targets), targets.shape)
+    require(y.dtype == torch.float32, "Compute in float32, whatever the type of the logits.")
+    require(
+        not bool(y.isnan().any()),
+        "It gives NaN. Which intermediate number is too large for its type?",
+    )
+    log_p = logits.double().log_softmax(-1)
+    right = -log_p.gather(-1, targets[..., None])[..., 0]
+    if not bool(y.isfinite().all()):
+        raise Wrong(
+            "It gives infinity where the right number is finite. Look for a log of 0, and for an "
+            "exponential that is too large for its type."
+        )
+    p = right.neg().exp()
+    column = logits.double().gather(-1, targets[..., None])[..., 0]
+    mistakes = {
+        "The sign looks turned round. A surprise is never negative.": -right,
+        "It looks counted in bits. With the natural logarithm the unit is the nat.": right
+        / math.log(2),
+        "It looks like the probability itself, without its logarithm.": p,
+        "It looks like the mean over all words. Only the target's probability counts.": (
+            -log_p.mean(-1)
+        ),
+        "The probabilities look made to add up to 1 over the positions. They do over the words, at "
+        "each position.": logits.double().logsumexp(1).gather(-1, targets) - column,
+        "It looks like the target's logit alone. What is it compared with?": -column,
+        "It looks like the distance to the largest logit. All words share the probability.": (
+            logits.double().amax(-1) - column
+        ),
+    }
+    for least in (1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12):
+        for limited in (p.clamp(min=least).log(), (p + least).log()):
+            says = "A small number seems to be added to p, or p is limited: no loss gets larger."
+            require(close(y, right, tolerance) or not close(y, -limited, 1e-3), says)
+    compare(y.double(), right, mistakes, tolerance=tolerance)
+
+
+@nll.check
+def _(student: Student, draw: Draw) -> None:
+    """Probabilities of 1/2, 1/4 and 1/8."""
+    p = torch.tensor([[[0.5, 0.3, 0.2], [0.25, 0.5, 0.25], [0.8, 0.075, 0.125]]])
+    nll_right(student, p.log(), torch.tensor([[0, 0, 2]]))
+
+
+@nll.check
+def _(student: Student, draw: Draw) -> None:
+    """Logits of a model of seven words."""
+    nll_right(student, draw.normal(2, 5, 7, std=2), draw.integers(0, 7, 2, 5))
+
+
+@nll.check
+def _(student: Student, draw: Draw) -> None:
+    """Logits of some hundreds."""
+    logits = draw.normal(2, 3, 5, std=300)
+    nll_right(student, logits, logits.argmin(-1))
+
+
+mean_loss = Question(
+    "05.mean_loss",
+    "mean_loss",
+    title="The mean over the targets that count",
+    points=2,
+    minutes=10,
+    difficulty=2,
+    section=f"{CHAPTER}#a-pitfall-questions-that-were-never-asked",
+)
+
+
+def some_ignored(draw: Draw, counts: Sequence[int], length: int, vocab_size: int = 12) -> Tensor:
+    """Draw rows of targets of which the first `counts` count."""
+    targets = draw.integers(0, vocab_size, len(counts), length)
+    over = torch.arange(length) >= torch.tensor(counts)[:, None]
+    return targets.masked_fill(over, IGNORE)
+
+
+def mean_right(student: Student, losses: Tensor, targets: Tensor) -> None:
+    """Fail unless it is the mean over the targets that count."""
+    value = number(student(losses, targets))
+    there = targets != IGNORE
+    require(
+        not bool(value.isnan()),
+        "It gives NaN. What is divided by what, where no target counts?"
+        if not there.any()
+        else "It gives NaN. A loss at an ignored position must not take part, whatever it is.",
+    )
+    kept = torch.where(there, losses.double(), 0)
+    total, n = kept.sum(), there.sum().clamp(min=1)
+    rows = kept.sum(1) / there.sum(1).clamp(min=1)
+    mistakes = {
+        "Ignored targets look counted: losses of positions without a question are in it.": (
+            losses.double().mean()
+        ),
+        "The sum looks divided by all positions, also by those that are ignored.": total
+        / targets.numel(),
+        "It looks like the sum. The mean is per target.": total,
+        "It looks like the mean of the rows' means: short rows weigh more than they "
+        "should.": rows.mean(),
+        "Targets with a loss of 0 look left out. A sure and right answer counts too.": total
+        / (kept != 0).sum().clamp(min=1),
+        "Targets with id 0 look left out. Only IGNORE is no word.": torch.where(
+            targets > 0, losses.double(), 0
+        ).sum()
+        / (targets > 0).sum().clamp(min=1),
+        "It divides by B or by L alone, and not by the number of targets.": total / len(targets),
+    }
+    compare(value.double(), total / n, mistakes)
+
+
+@mean_loss.check
+def _(student: Student, draw: Draw) -> None:
+    """Two rows, of which one is half ignored."""
+    mean_right(student, draw.uniform(0.5, 4, 2, 6), some_ignored(draw, [6, 2], 6))
+
+
+@mean_loss.check
+def _(student: Student, draw: Draw) -> None:
+    """A batch in which no target counts."""
+    mean_right(student, draw.uniform(0.5, 4, 2, 3), some_ignored(draw, [0, 0], 3))
+
+
+@mean_loss.check
+def _(student: Student, draw: Draw) -> None:
+    """Sure answers, with a loss of 0."""
+    losses = draw.uniform(0.5, 4, 3, 4)
+    losses[:, 0] = 0
+    mean_right(student, losses, some_ignored(draw, [4, 3, 2], 4))
+
+
+smoothed_nll = Question(
+    "05.smoothed_nll",
+    "smoothed_nll",
+    title="Label smoothing",
+    points=3,
+    minutes=15,
+    difficulty=3,
+    section=f"{CHAPTER}#surprise-counted-in-nats",
+    forbid=(*LOSSES, "KLDivLoss", "kl_div"),
+)
+
+
+def smoothed_right(student: Student, logits: Tensor, targets: Tensor, eps: float) -> None:
+    """Fail unless the student's smoothed losses are PyTorch's."""
+    y = tensor(student(logits, targets, eps), targets.shape)
+    there, z = targets != IGNORE, logits.double()
+    finite = bool(y.isfinite()[there].all())
+    if not finite and eps == 0:
+        raise Wrong("With ε = 0 a word of probability 0 makes it infinite or NaN. What is 0 · ∞?")
+    require(finite, "It is not finite. Where is a logarithm of 0 taken?")
+    says = "At an ignored target the result has to be 0."
+    require(bool((y[~there] == 0).all()), says)
+    log_p = z.log_softmax(-1).clamp(min=-1e30)
+    right = F.cross_entropy(
+        z.flatten(0, 1), targets.flatten(), reduction="none", label_smoothing=eps
+    ).view(targets.shape)
+    of_target = -log_p.gather(-1, targets.clamp(min=0)[..., None])[..., 0]
+    of_all, V = -log_p.mean(-1), logits.shape[-1]
+    others = (V * of_all - of_target) / (V - 1)
+    mistakes = {
+        "ε looks shared among the other V − 1 words. Here the target gets its ε/V too.": (1 - eps)
+        * of_target
+        + eps * others,
+        "The probabilities look mixed before the logarithm. It is the targets that are "
+        "smoothed.": -((1 - eps) * (-of_target).exp() + eps / V).log(),
+        "The losses of all words look added and not averaged: ε is shared by V words.": (1 - eps)
+        * of_target
+        + eps * V * of_all,
+        "The loss of the target looks whole, with ε of the mean on top. It keeps only "
+        "1 − ε.": of_target + eps * of_all,
+        "The loss is not smoothed.": of_target,
+        "Only the target's own share is in it. The other words have theirs.": (1 - eps) * of_target,
+        "ε and 1 − ε look swapped.": eps * of_target + (1 - eps) * of_all,
+        "The entropy of the smoothed targets looks taken away (a KL divergence). It changes no "
+        "gradient, but this is not the loss asked for.": right
+        + (1 - eps + eps / V) * math.log(max(1 - eps + eps / V, 1e-30))
+        + (V - 1) * eps / V * math.log(max(eps / V, 1e-30)),
+    }
+    mistakes = {says: result.where(there, 0.0) for says, result in mistakes.items()}
+    compare(y.double(), right, mistakes)
+
+
+@smoothed_nll.check
+def _(student: Student, draw: Draw) -> None:
+    """Two rows of four questions, five words, ε = 0.1."""
+    logits, targets = draw.normal(2, 4, 5, std=2), draw.integers(0, 5, 2, 4)
+    smoothed_right(student, logits, targets, 0.1)
+
+
+@smoothed_nll.check
+def _(student: Student, draw: Draw) -> None:
+    """Rows in which some targets are ignored."""
+    targets = some_ignored(draw, [4, 1, 2], 4, vocab_size=6)
+    smoothed_right(student, draw.normal(3, 4, 6, std=2), targets, 0.3)
+
+
+@smoothed_nll.check
+def _(student: Student, draw: Draw) -> None:
+    """Probabilities too small for float32."""
+    smoothed_right(student, draw.normal(1, 3, 5, std=300), draw.integers(0, 5, 1, 3), 0.2)
+
+
+QUESTIONS = [
+    *(shift, other_units, nll, mean_loss, smoothed_nll),
+    *training_steps.QUESTIONS,
+    *training_sources.QUESTIONS,
+]

@@ -1,0 +1,211 @@
+"""The exercises of chapter 05 with a source whose floor is known: what is public of them."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from tfcourse.data.tokenizers import BOS, EOS, N_SPECIAL, PAD
+from tfcourse.grading import tools
+from tfcourse.grading.questions import Draw, Question, Student, Wrong, compare, require, tensor
+from tfcourse.grading.sets.training_steps import CHAPTER, number
+from tfcourse.grading.wire import Kept, Tool
+
+entropy_rate = Question(
+    "05.entropy_rate",
+    "entropy_rate",
+    title="The floor of a small source",
+    points=3,
+    minutes=20,
+    difficulty=3,
+    section=f"{CHAPTER}#the-floor",
+)
+
+
+def stationary(table: Tensor) -> Tensor:
+    """Return the share of time that a chain of one class spends in each state."""
+    n = len(table)
+    system = torch.cat([table.double().T - torch.eye(n), torch.ones(1, n)])
+    right = torch.zeros(n + 1, dtype=torch.float64)
+    right[-1] = 1
+    return torch.linalg.lstsq(system, right[:, None]).solution[:, 0]
+
+
+def rate_right(student: Student, table: Tensor, says: str = "") -> None:
+    """Fail unless it is the source's entropy in nats per word; `says` names the likely mistake."""
+    value = number(student(table)).double()
+    require(not bool(value.isnan()), "It gives NaN. What is 0 · log 0 here?")
+    share = stationary(table)
+    rows = torch.special.entr(table.double()).sum(1)
+    nats = (share * rows).sum()
+    mistakes = {
+        "The rows look weighted alike. A state counts as often as the source is in it.": (
+            rows.mean()
+        ),
+        "It looks like the entropy of the shares of time, as if each word were drawn without a "
+        "look at the word before.": torch.special.entr(share.clamp(min=0)).sum(),
+        "It looks counted in bits. With the natural logarithm the unit is the nat.": nats
+        / torch.tensor(2.0).log(),
+        "The sign looks turned round. A surprise is never negative.": -nats,
+        "It looks like the sum over the states, not weighted by the time in them.": rows.sum(),
+        "It looks like a uniform guess, ln K. The table knows more.": torch.tensor(
+            len(table)
+        ).log(),
+        "It looks like the entropy of the state with the most uncertain next word.": rows.max(),
+        "It looks weighted by one step from equal shares. The shares have to stay as they are from "
+        "one word to the next.": (table.double().mean(0) * rows).sum(),
+    }
+    uniform = torch.full((len(table),), 1 / len(table), dtype=torch.float64)
+    for steps in (1000, 1001):
+        now = uniform @ torch.linalg.matrix_power(table.double(), steps)
+        also = (
+            f"After {steps} steps the chances still depend on the step: this source alternates. "
+            "The shares of time do not."
+        )
+        mistakes = {also: (now * rows).sum()} | mistakes
+    compare(value, nats, {} if says else mistakes, says or "It is not the right number.", 1e-3)
+
+
+def chain(draw: Draw, n: int, std: float = 1.5) -> Tensor:
+    """Draw a table of transitions between `n` states."""
+    return (draw.normal(n, n, std=std) + draw.normal(n, std=std)).softmax(1)
+
+
+@entropy_rate.check
+def _(student: Student, draw: Draw) -> None:
+    """Two states, of which one is visited more often."""
+    rate_right(student, torch.tensor([[0.9, 0.1], [0.4, 0.6]]))
+
+
+@entropy_rate.check
+def _(student: Student, draw: Draw) -> None:
+    """Five states."""
+    rate_right(student, chain(draw, 5))
+
+
+@entropy_rate.check
+def _(student: Student, draw: Draw) -> None:
+    """Words that cannot follow."""
+    rate_right(student, torch.tensor([[0.0, 1.0, 0.0], [0.5, 0.0, 0.5], [0.25, 0.0, 0.75]]))
+
+
+train_lm = Question(
+    "05.train_lm",
+    "train_lm",
+    title="A loop that comes near the floor",
+    points=5,
+    minutes=40,
+    difficulty=4,
+    section=f"{CHAPTER}#train-for-real",
+    forbid=("take_step", "bigram_table"),
+    seconds=90,
+)
+ABOVE = 0.1
+"""So many nats per token above the floor are near enough."""
+
+
+def markov_table(draw: Draw, n_words: int, end: float) -> Tensor:
+    """Draw the probability of each next id after the last two; a text ends with chance `end`."""
+    V = n_words + N_SPECIAL
+    logits = draw.normal(V, V, V, std=2)
+    logits[..., :N_SPECIAL] = -torch.inf
+    table = (1 - end) * logits.softmax(-1)
+    table[..., EOS] = end
+    table[:, BOS, EOS] = 0
+    return table / table.sum(-1, keepdim=True)
+
+
+def trained_right(student: Student, draw: Draw, n_words: int, length: int, end: float) -> None:
+    """Let the student train on a new source; fail unless the model comes near its floor."""
+    table, seed = markov_table(draw, n_words, end), draw.integer(0, 10**6)
+    V = len(table)
+    fields: dict = dict(vocab_size=V, max_len=length, d_model=32, n_heads=2, n_layers=1)
+    fields |= dict(position="rope", tie_embeddings=False)
+    made_of = (fields, seed)
+    model = student(Tool("decoder_lm", made_of), Tool("markov_rows", (table, length, seed)))
+    if not isinstance(model, Kept) or model.kind != "module":
+        kind = model.kind if isinstance(model, Kept) else type(model).__name__
+        raise Wrong(f"It has to return the trained model, and returns a {kind}.")
+
+    rows = tools.markov_rows(table, length, seed + 1)(500)  # of the same source, and held out
+    x, y = rows[:, :-1], rows[:, 1:]
+
+    def logits_of(x: Tensor) -> Tensor:
+        answer = student.run(model, x, training=False, grad=False).value
+        return tensor(answer, (*x.shape, V), "What the model gives for token ids [B L]").float()
+
+    logits = logits_of(x)
+    require(
+        bool(logits.isfinite().all()),
+        "The trained model's logits are not finite. Were the steps too large?",
+    )
+    changed = x.clone()
+    changed[:, length // 2 :] = N_SPECIAL
+    moved = (logits_of(changed) - logits)[:, : length // 2].abs().max()
+    require(
+        float(moved) < 1e-2,
+        "A change of a later token moves earlier predictions: the model reads its answers.",
+    )
+    first = tools.decoder_lm(fields, seed).eval()
+    with torch.no_grad():
+        same = torch.allclose(first(x), logits, atol=1e-4)
+    says = (
+        "The model that comes back has the weights that it began with. What moves them, and whose?"
+    )
+    require(not same, says)
+
+    before = torch.cat([x[:, :1], x[:, :-1]], dim=1)
+    there = y != PAD
+    floor = float(-table[before, x, y][there].log().mean())
+    log_p = logits.log_softmax(-1)
+    loss = float(F.nll_loss(log_p[there], y[there]))
+    sure = float(torch.special.entr(log_p.exp()).sum(-1)[there].mean())
+
+    def share(ids: Tensor) -> float:
+        """How much probability the model gives to these ids."""
+        return float(log_p.exp().gather(-1, ids[..., None])[..., 0][there].mean())
+
+    score = f"Held-out loss {loss:.2f}, floor {floor:.2f} nats per token."
+    if loss > floor + ABOVE:
+        inside = there & (before != x)
+        known = {
+            "It predicts its own input: the targets look unshifted.": share(x) > 0.8,
+            "It predicts the token before its input: the shift looks turned round.": float(
+                log_p.exp().gather(-1, before[..., None])[..., 0][inside].mean()
+            )
+            > 0.7,
+            "It is no better than a uniform guess.": loss > math.log(V) - 0.1
+            and sure > math.log(V) - 0.2,
+            "It is surer than the source allows. Three faults look like that: a few texts learned "
+            "by heart, a loss that is not −log softmax of the logits, gradients of earlier steps "
+            "that are still added.": sure < floor - 0.15,
+            "It is almost there.": loss < floor + 2 * ABOVE,
+        }
+        found = [says for says, so in known.items() if so]
+        more = found[0] if found else "It has learned something, and too little."
+        raise Wrong(f"{score} At most {ABOVE} above the floor is asked for. {more}")
+    says = f"{score} Nobody who sees only the past is that good: look for a leak."
+    require(loss > floor - ABOVE, says)
+    after = (x == EOS) | (x == PAD)
+    if after.any():
+        padding = float(log_p.exp()[..., PAD][after].mean())
+        says = f"{score} But after a text's end it predicts PAD: padding looks counted as a target."
+        require(padding < 0.8, says)
+
+
+@train_lm.check
+def _(student: Student, draw: Draw) -> None:
+    """A source of four words, in texts of different length."""
+    trained_right(student, draw, n_words=4, length=16, end=0.1)
+
+
+@train_lm.check
+def _(student: Student, draw: Draw) -> None:
+    """A source of three words that never ends: nothing is padded."""
+    trained_right(student, draw, n_words=3, length=12, end=0.0)
+
+
+QUESTIONS = [entropy_rate, train_lm]

@@ -1,0 +1,256 @@
+"""The exercises of chapter 05 on one step of training: what is public of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tfcourse.config import TrainConfig
+from tfcourse.grading import tools
+from tfcourse.grading.questions import Draw, Question, Student, Wrong, compare, require, tensor
+from tfcourse.grading.wire import Tool
+from tfcourse.losses import IGNORE
+from tfcourse.optimizers import schedule
+
+CHAPTER = "05_training_loss.html"
+
+
+def number(value: Any, what: str = "The result") -> Tensor:
+    """Return one number as a tensor, or say what it is instead."""
+    if type(value) in (int, float):
+        return torch.tensor(float(value), dtype=torch.float64)
+    return tensor(value, (), what)
+
+
+def several(value: Any, n: int, names: str) -> Sequence[Any]:
+    """Return a tuple or list of `n`, or say that it is none."""
+    if type(value) not in (tuple, list) or len(value) != n:
+        raise Wrong(f"It has to return {names}.")
+    return value
+
+
+learning_rate = Question(
+    "05.learning_rate",
+    "learning_rate",
+    title="Warm-up and cosine",
+    points=2,
+    minutes=15,
+    difficulty=2,
+    section=f"{CHAPTER}#the-loop-part-by-part",
+)
+
+
+def rates_right(
+    student: Student, steps: Sequence[int], n_steps: int, warmup: int, peak: float, lowest: float
+) -> None:
+    """Fail unless the rates at these steps are the right ones."""
+    given = [student(step, n_steps, warmup, peak, lowest) for step in steps]
+    rates = torch.stack([number(rate).double() for rate in given]) / peak
+    low = lowest / peak
+    config = TrainConfig(steps=n_steps, warmup=warmup, min_lr_ratio=low)
+    right = torch.tensor([schedule(step, config) for step in steps], dtype=torch.float64)
+    t = torch.tensor(steps, dtype=torch.float64)
+    # Where a denominator is 0, a mistake is infinite, and so none that an answer could have made.
+    rise = torch.where(t < warmup, (t + 1) / warmup, 1.0)
+    late = torch.where(t < warmup, t / warmup, right)
+    done = (t - warmup) / (n_steps - warmup) if warmup < n_steps else torch.ones_like(t)
+    whole = (1 + (torch.pi * t / n_steps).cos()) / 2
+    half = (1 + (torch.pi * done).cos()) / 2
+    falling = t >= warmup
+
+    def after_the_rise(share: Tensor) -> Tensor:
+        return torch.where(falling, share, rise)
+
+    mistakes = {
+        "The first step has a rate of 0: it changes nothing. Let step 0 be the first part of "
+        "the rise.": late,
+        "The cosine looks started at step 0. It begins where the warm-up ends.": after_the_rise(
+            low + (1 - low) * whole
+        ),
+        "Warm-up and cosine look multiplied. One follows the other.": rise
+        * (low + (1 - low) * whole),
+        "The lowest rate looks added to the cosine: the peak is then too high.": after_the_rise(
+            low + half
+        ),
+        "The lowest rate looks left out: it falls to 0.": after_the_rise(half.where(done < 1, 0.0)),
+        "After the warm-up it falls in a straight line, not along a cosine.": after_the_rise(
+            low + (1 - low) * (1 - done.clamp(max=1))
+        ),
+        "After the last step it rises again: a cosine goes on, the schedule has an end.": (
+            after_the_rise(low + (1 - low) * half)
+        ),
+        "It falls along a quarter of a cosine, from 0 to π/2, and not along half of one.": (
+            after_the_rise(low + (1 - low) * (torch.pi * done.clamp(max=1) / 2).cos())
+        ),
+        "It never falls after the warm-up.": rise,
+        "There is no warm-up.": low + (1 - low) * whole,
+        "The rise looks started at the lowest rate. It starts near 0.": torch.where(
+            falling, right, low + (1 - low) * rise
+        ),
+        "The cosine looks taken of degrees. It wants radians: half of it ends at π.": (
+            after_the_rise((low + (1 - low) * (1 + (180 * done).cos()) / 2).where(done < 1, low))
+        ),
+        "The warm-up looks one step too long. Its last step, warmup − 1, has the peak rate.": (
+            torch.where(t > warmup, right, (t + 1) / (warmup + 1))
+        ),
+        "The rate looks like a share of the peak, not multiplied by it.": right / peak,
+    }
+    compare(rates, right, mistakes, "The rates are not the right ones.")
+
+
+@learning_rate.check
+def _(student: Student, draw: Draw) -> None:
+    """All steps of a short run."""
+    rates_right(student, range(20), 20, 5, 0.5, 0.1)
+
+
+@learning_rate.check
+def _(student: Student, draw: Draw) -> None:
+    """Steps after the end."""
+    rates_right(student, [8, 9, 10, 11, 15, 18, 30], 10, 2, 2.0, 0.2)
+
+
+@learning_rate.check
+def _(student: Student, draw: Draw) -> None:
+    """No warm-up."""
+    rates_right(student, range(12), 12, 0, 3.0, 0.0)
+
+
+CLIPPING = ("clip_grad_norm_", "clip_grad_norm", "clip_grads_with_norm_", "get_total_norm")
+
+step_gradient = Question(
+    "05.step_gradient",
+    "step_gradient",
+    title="Accumulation and clipping",
+    points=4,
+    minutes=25,
+    difficulty=4,
+    section=f"{CHAPTER}#the-loop-part-by-part",
+    forbid=(*CLIPPING, "take_step"),
+)
+SMALL = dict(vocab_size=11, d_model=8, n_heads=2, n_layers=1, max_len=12)
+"""The model of this question."""
+
+
+def parts_of(draw: Draw, counts: Sequence[Sequence[int]], length: int) -> list[tuple]:
+    """Draw parts of a batch: each has a row for each count, with so many targets that count."""
+    parts = []
+    for of_part in counts:
+        rows = draw.integers(3, SMALL["vocab_size"], len(of_part), length + 1)
+        over = torch.arange(length) >= torch.tensor(of_part)[:, None]
+        parts.append((rows[:, :-1], rows[:, 1:].masked_fill(over, IGNORE)))
+    return parts
+
+
+def gradient_right(
+    student: Student, parts: list[tuple], limit: float, seed: int, old_gradient: float = 0.0
+) -> None:
+    """Fail unless gradient and norm are those of the whole batch."""
+    made_of = (SMALL, seed, old_gradient)
+    value = student(Tool("decoder_lm", made_of), parts, limit)
+    gradients, norm = several(value, 2, "the list of gradients and their norm")
+    model = tools.decoder_lm(SMALL, seed)
+    weights = list(model.parameters())
+
+    def gradient(loss: Tensor) -> list[Tensor]:
+        return list(torch.autograd.grad(loss, weights))
+
+    def clipped(grads: list[Tensor], most: float = limit) -> list[Tensor]:
+        length = flat(grads).norm()
+        return [g * (most / length).clamp(max=1) if length > 0 else g for g in grads]
+
+    def flat(grads: list[Tensor]) -> Tensor:
+        return torch.cat([g.flatten() for g in grads])
+
+    def added(lists: list[list[Tensor]]) -> list[Tensor]:
+        return [torch.stack(of_weight).sum(0) for of_weight in zip(*lists, strict=True)]
+
+    sums = [gradient(model.loss(x, y, reduction="sum")) for x, y in parts]
+    counts = [int((y != IGNORE).sum()) for _, y in parts]
+    n = max(1, sum(counts))
+    means = [[g / max(1, c) for g in of_part] for of_part, c in zip(sums, counts, strict=True)]
+    right = [g / n for g in added(sums)]
+    given = several(gradients, len(weights), "one gradient for each of `model.parameters()`")
+    given = [tensor(g, w.shape, "A gradient") for g, w in zip(given, weights, strict=True)]
+    finite = bool(flat(given).isfinite().all())
+    require(finite, "A gradient is not finite. Where is divided by 0, or by a count of 0?")
+
+    n_all = sum(y.numel() for _, y in parts)
+    mistakes = {
+        "It looks like the mean of the parts' means: a part with few targets weighs more than it "
+        "should.": [g / len(parts) for g in added(means)],
+        "The means of the parts look added and not divided.": added(means),
+        "The sum of all losses looks undivided. The loss is per target.": added(sums),
+        "It looks divided by all positions, also by those that are ignored.": [
+            g / n_all for g in added(sums)
+        ],
+        "It looks like the gradient of the last part alone.": means[-1],
+        "It looks like the last part's share alone. What happens to those before it?": [
+            g / n for g in sums[-1]
+        ],
+        "Gradients of an earlier step look added. What did `.grad` hold before?": [
+            g + old_gradient for g in right
+        ],
+    }
+    known = {says: flat(clipped(grads)) for says, grads in mistakes.items()}
+    each = [g * (limit / g.norm()).clamp(max=1) if g.any() else g for g in right]
+    part_by_part = added([clipped([g / n for g in of_part]) for of_part in sums])
+    length = flat(right).norm()
+    known |= {
+        "It looks unclipped, and its norm is above the limit.": flat(right),
+        "Each weight's gradient looks clipped by its own norm. One norm belongs to all of "
+        "them.": flat(each),
+        "The parts look clipped one by one. Clip once, when all are added.": flat(part_by_part),
+        "Each element looks limited by itself: that changes the direction.": flat(right).clamp(
+            -limit, limit
+        ),
+        "A gradient whose norm is below the limit looks scaled up to it.": flat(right)
+        * (limit / length if length > 0 else 1),
+    }
+    # The gradients are small numbers: compare them with the largest as the unit.
+    unit = max(float(flat(clipped(right)).abs().max()), 1e-12)
+    compare(
+        flat(given) / unit,
+        flat(clipped(right)) / unit,
+        {says: result / unit for says, result in known.items()},
+        "The gradient is not that of the whole batch's loss per target.",
+        tolerance=1e-3,
+    )
+    length = length.double()
+    says = "The norm looks like the one after clipping. Before it tells how odd the batch is."
+    after = {says: length.clamp(max=limit)}
+    norm = number(norm, "The norm").double()
+    compare(norm, length, after, "The norm is not that of the gradient before clipping.")
+
+
+@step_gradient.check
+def _(student: Student, draw: Draw) -> None:
+    """One part, and a limit far above the norm."""
+    gradient_right(student, parts_of(draw, [[6, 4]], 6), 1e4, draw.integer(0, 1000))
+
+
+@step_gradient.check
+def _(student: Student, draw: Draw) -> None:
+    """Two parts with unequal numbers of targets."""
+    parts = parts_of(draw, [[2], [8, 7]], 8)
+    gradient_right(student, parts, 1e4, draw.integer(0, 1000))
+
+
+@step_gradient.check
+def _(student: Student, draw: Draw) -> None:
+    """A limit below the norm."""
+    parts = parts_of(draw, [[3, 5], [8]], 8)
+    gradient_right(student, parts, 0.05, draw.integer(0, 1000))
+
+
+@step_gradient.check
+def _(student: Student, draw: Draw) -> None:
+    """A model that still holds gradients of an earlier step."""
+    parts = parts_of(draw, [[7], [4]], 7)
+    gradient_right(student, parts, 1e4, draw.integer(0, 1000), old_gradient=0.3)
+
+
+QUESTIONS = [learning_rate, step_gradient]
