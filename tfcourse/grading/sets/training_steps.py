@@ -141,7 +141,7 @@ step_gradient = Question(
     title="Accumulation and clipping",
     points=4,
     minutes=25,
-    difficulty=4,
+    difficulty=3,
     section=f"{CHAPTER}#the-loop-part-by-part",
     forbid=(*CLIPPING, "take_step"),
 )
