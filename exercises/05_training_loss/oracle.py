@@ -262,9 +262,3 @@ def _(student, draw):
 def _(student, draw):
     """Another source of four words, in longer texts."""
     trained_right(student, draw, n_words=4, length=20, end=0.07)
-
-
-@HIDDEN.check("05.train_lm")
-def _(student, draw):
-    """Another source of three words, in short texts."""
-    trained_right(student, draw, n_words=3, length=12, end=0.15)
