@@ -13,10 +13,9 @@ from tfcourse.grading.sets.training_loss import (
     shifts_right,
     smoothed_right,
     some_ignored,
-    units_right,
 )
-from tfcourse.grading.sets.training_sources import chain, rate_right, trained_right
-from tfcourse.grading.sets.training_steps import gradient_right, parts_of, rates_right
+from tfcourse.grading.sets.training_sources import chain, rate_right, trained_right, units_right
+from tfcourse.grading.sets.training_steps import gradient_right, number, parts_of, rates_right
 from tfcourse.losses import IGNORE
 
 HIDDEN = Hidden()
@@ -115,10 +114,13 @@ def _(student, draw):
 
 @HIDDEN.check("05.mean_loss")
 def _(student, draw):
-    """Infinity and NaN at ignored positions."""
+    """Infinity and NaN at ignored positions, and infinity at one that counts."""
     losses, targets = draw.uniform(0.5, 4, 2, 5), some_ignored(draw, [5, 3], 5)
     losses[1, 3], losses[1, 4] = math.inf, math.nan
     mean_right(student, losses, targets)
+    losses[0, 1] = math.inf  # a target that counts
+    value = number(student(losses, targets))
+    require(bool(value.isinf()), "A loss that counts is infinite, and the mean hides it.")
 
 
 @HIDDEN.check("05.mean_loss")
@@ -246,8 +248,13 @@ def _(student, draw):
 def _(student, draw):
     """A source that seldom changes, and one of a single word."""
     rare, rarer = float(draw.uniform(0.001, 0.002, 1)), float(draw.uniform(0.0002, 0.0004, 1))
+    # Two words that are tossed for, or two that take turns, and seldom a change between the two.
+    table = torch.zeros(4, 4)
+    table[:2, :2], table[:2, 2] = (1 - rare) / 2, rare
+    table[2, 3], table[3, 2] = 1, 1 - rarer
+    table[3, 0] = rarer
     says = "This source seldom changes. The shares of time are not settled after a few steps."
-    rate_right(student, torch.tensor([[1 - rare, rare], [rarer, 1 - rarer]]), says)
+    rate_right(student, table, says)
     rate_right(student, torch.ones(1, 1))
 
 
@@ -255,9 +262,3 @@ def _(student, draw):
 def _(student, draw):
     """Another source of four words, in longer texts."""
     trained_right(student, draw, n_words=4, length=20, end=0.07)
-
-
-@HIDDEN.check("05.train_lm")
-def _(student, draw):
-    """Another source of three words, in short texts."""
-    trained_right(student, draw, n_words=3, length=12, end=0.15)

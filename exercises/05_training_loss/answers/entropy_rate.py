@@ -103,3 +103,20 @@ def entropy_rate(table):
 # wrong: a uniform guess over the words
 def entropy_rate(table):
     return torch.tensor(float(len(table))).log()
+
+
+# wrong: columns
+def entropy_rate(table):
+    w, v = torch.linalg.eig(table.double().T)
+    pi = v[:, (w - 1).abs().argmin()].real
+    pi = pi / pi.sum()
+    return (pi * torch.special.entr(table.double()).sum(0)).sum()
+
+
+# wrong: the mean over a thousand steps
+def entropy_rate(table):
+    p = torch.full((len(table),), 1 / len(table)).double()
+    s = torch.zeros_like(p)
+    for _ in range(1000):
+        p = p @ table.double(); s += p
+    return (s / 1000 * torch.special.entr(table.double()).sum(1)).sum()

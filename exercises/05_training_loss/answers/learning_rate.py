@@ -110,3 +110,21 @@ def learning_rate(step, n_steps, warmup, peak, lowest):
         return lowest
     done = (step - warmup) / (n_steps - warmup)
     return lowest + (peak - lowest) * (1 + math.cos(math.pi * done)) / 2
+
+
+# wrong: reaches lowest one step early
+def learning_rate(step, n_steps, warmup, peak, lowest):
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    u = min(1, (step - warmup) / max(1, n_steps - warmup - 1))
+    return lowest + (peak - lowest) * (1 + math.cos(math.pi * u)) / 2
+
+
+# wrong: the fall counted without the warm-up
+def learning_rate(step, n_steps, warmup, peak, lowest):
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    if step >= n_steps:
+        return lowest
+    u = (step - warmup) / n_steps
+    return lowest + (peak - lowest) * (1 + math.cos(math.pi * u)) / 2

@@ -82,3 +82,29 @@ def mean_loss(losses, targets):
 # wrong: the sum
 def mean_loss(losses, targets):
     return losses[targets != IGNORE].float().sum()
+
+
+# right: where before and after the division
+def mean_loss(losses, targets):
+    m = targets != IGNORE
+    kept = torch.where(m, losses.float(), 0.0)
+    n = m.sum()
+    return torch.where(n > 0, kept.sum() / n, 0.0)
+
+
+# wrong: makes finite what is not, also where it counts
+def mean_loss(losses, targets):
+    m = (targets != IGNORE).float()
+    return (losses.float().nan_to_num() * m).sum() / m.sum().clamp(min=1)
+
+
+# wrong: sum in half
+def mean_loss(losses, targets):
+    m = targets != IGNORE
+    return torch.where(m, losses, 0.0).sum() / m.sum().clamp(min=1)
+
+
+# wrong: one more in the count
+def mean_loss(losses, targets):
+    m = targets != IGNORE
+    return torch.where(m, losses.float(), 0.0).sum() / (m.sum() + 1)

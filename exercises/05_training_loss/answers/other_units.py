@@ -59,3 +59,15 @@ def other_units(nats, n_tokens, n_bytes):
 # wrong: the numbers of the example
 def other_units(nats, n_tokens, n_bytes):
     return 4.0, 2.0, 0.5
+
+
+# wrong: perplexity from bits with e
+def other_units(nats, n_tokens, n_bytes):
+    bits = nats / math.log(2)
+    return math.exp(bits / n_tokens), bits / n_tokens, bits / n_bytes
+
+
+# wrong: perplexity negative exponent
+def other_units(nats, n_tokens, n_bytes):
+    bits = nats / math.log(2)
+    return math.exp(-nats / n_tokens), bits / n_tokens, bits / n_bytes

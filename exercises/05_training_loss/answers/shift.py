@@ -81,3 +81,15 @@ def shift(rows, pad):
 def shift(rows, pad):
     inputs, targets = rows[:, 1:], rows[:, :-1]
     return inputs, targets.masked_fill(targets == pad, IGNORE)
+
+
+# wrong: the inputs are ignored, too
+def shift(rows, pad):
+    x, y = rows[:, :-1], rows[:, 1:]
+    return x.masked_fill(x == pad, IGNORE), y.masked_fill(y == pad, IGNORE)
+
+
+# wrong: shifted by two
+def shift(rows, pad):
+    x, y = rows[:, :-1], torch.cat([rows[:, 2:], rows[:, -1:]], 1)
+    return x, y.masked_fill(y == pad, IGNORE)

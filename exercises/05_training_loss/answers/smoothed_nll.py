@@ -112,3 +112,18 @@ def smoothed_nll(logits, targets, eps):
     if eps > 0:
         loss = loss - eps * log_p.mean(-1)
     return loss.masked_fill(~there, 0.0)
+
+
+# wrong: log p limited
+def smoothed_nll(logits, targets, eps):
+    there = targets != IGNORE
+    lp = logits.float().log_softmax(-1).clamp(min=-100)
+    l = -(1 - eps) * lp.gather(-1, targets.clamp(min=0)[..., None])[..., 0] - eps * lp.mean(-1)
+    return l.masked_fill(~there, 0.0)
+
+
+# wrong: the logits are mixed
+def smoothed_nll(logits, targets, eps):
+    there = targets != IGNORE
+    lp = ((1 - eps) * logits + eps * logits.mean(-1, keepdim=True)).log_softmax(-1)
+    return -lp.gather(-1, targets.clamp(min=0)[..., None])[..., 0].masked_fill(~there, 0.0)

@@ -176,3 +176,36 @@ def step_gradient(model, parts, limit):
         norm = torch.sqrt(sum(g.square().sum() for g in grads))
         totals = [t + g * torch.clamp(limit / (norm + 1e-12), max=1) for t, g in zip(totals, grads)]
     return totals, torch.sqrt(sum(t.square().sum() for t in totals))
+
+
+# wrong: the squared norm
+def step_gradient(model, parts, limit):
+    n = max(1, sum(int((targets != IGNORE).sum()) for _, targets in parts))
+    model.zero_grad()
+    for inputs, targets in parts:
+        (model.loss(inputs, targets, reduction="sum") / n).backward()
+    g = [p.grad for p in model.parameters()]
+    norm = sum(p.square().sum() for p in g)
+    return [p * min(1.0, limit / max(norm, 1e-9)) for p in g], norm
+
+
+# wrong: weights of rows
+def step_gradient(model, parts, limit):
+    n = sum(len(y) for _, y in parts)
+    model.zero_grad()
+    for x, y in parts:
+        (model.loss(x, y) * len(y) / n).backward()
+    g = [p.grad for p in model.parameters()]
+    norm = torch.stack([p.norm() for p in g]).norm()
+    return [p * min(1.0, limit / max(norm, 1e-9)) for p in g], norm
+
+
+# wrong: nan when all is zero
+def step_gradient(model, parts, limit):
+    n = max(1, sum(int((targets != IGNORE).sum()) for _, targets in parts))
+    model.zero_grad()
+    for inputs, targets in parts:
+        (model.loss(inputs, targets, reduction="sum") / n).backward()
+    g = [p.grad for p in model.parameters()]
+    norm = torch.stack([p.norm() for p in g]).norm()
+    return [p / norm * torch.minimum(norm, torch.tensor(limit)) for p in g], norm

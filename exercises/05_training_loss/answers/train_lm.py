@@ -13,12 +13,12 @@ from tfcourse.optimizers import make_optimizers, schedule, set_learning_rate
 
 # right: AdamW with warm-up and cosine
 def train_lm(model, sample):
-    n_steps, warmup = 400, 20
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, betas=(0.9, 0.99))
+    n_steps, warmup, peak = 300, 20, 5e-3
+    optimizer = torch.optim.AdamW(model.parameters(), lr=peak, betas=(0.9, 0.99))
     for step in range(n_steps):
         rise = min(1, (step + 1) / warmup)
         for group in optimizer.param_groups:
-            group["lr"] = 1e-2 * rise * (1 + math.cos(math.pi * step / n_steps)) / 2
+            group["lr"] = peak * rise * (1 + math.cos(math.pi * step / n_steps)) / 2
         rows = sample(32)
         inputs, targets = rows[:, :-1], rows[:, 1:]
         loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=PAD)
@@ -31,7 +31,7 @@ def train_lm(model, sample):
 
 # right: the course's Muon and schedule, loss from the model
 def train_lm(model, sample):
-    config = TrainConfig(steps=300, optimizer="muon", lr=4e-3, warmup=20)
+    config = TrainConfig(steps=250, optimizer="muon", lr=4e-3, warmup=20)
     optimizers = make_optimizers(model, config)
     model.train()
     for step in range(config.steps):
@@ -48,7 +48,7 @@ def train_lm(model, sample):
 # wrong: inputs are the targets
 def train_lm(model, sample):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    for step in range(100):
+    for step in range(60):
         inputs = sample(32)[:, :-1]
         loss = F.cross_entropy(model(inputs).flatten(0, 1), inputs.flatten(), ignore_index=PAD)
         optimizer.zero_grad()
@@ -60,7 +60,7 @@ def train_lm(model, sample):
 # wrong: shifted the other way
 def train_lm(model, sample):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    for step in range(150):
+    for step in range(100):
         rows = sample(32)
         loss = F.cross_entropy(
             model(rows[:, 1:]).flatten(0, 1), rows[:, :-1].flatten(), ignore_index=PAD
@@ -75,7 +75,7 @@ def train_lm(model, sample):
 def train_lm(model, sample):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     rows = sample(16)
-    for step in range(300):
+    for step in range(150):
         loss = F.cross_entropy(
             model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten(), ignore_index=PAD
         )
@@ -87,9 +87,9 @@ def train_lm(model, sample):
 
 # wrong: padding counts
 def train_lm(model, sample):
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, betas=(0.9, 0.99))
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 400)
-    for step in range(400):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3, betas=(0.9, 0.99))
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 300)
+    for step in range(300):
         rows = sample(32)
         loss = F.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten())
         optimizer.zero_grad()
@@ -159,7 +159,7 @@ def train_lm(model, sample):
 # wrong: cross-entropy of probabilities
 def train_lm(model, sample):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    for step in range(200):
+    for step in range(100):
         rows = sample(32)
         p = model(rows[:, :-1]).softmax(dim=-1)
         loss = F.cross_entropy(p.flatten(0, 1), rows[:, 1:].flatten(), ignore_index=PAD)
@@ -204,11 +204,43 @@ def train_lm(model, sample):
 # wrong: gradients are never emptied
 def train_lm(model, sample):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    for step in range(200):
+    for step in range(120):
         rows = sample(32)
         loss = F.cross_entropy(
             model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten(), ignore_index=PAD
         )
         loss.backward()
         optimizer.step()
+    return model
+
+
+# wrong: only the last question
+def train_lm(model, sample):
+    o = torch.optim.AdamW(model.parameters(), lr=5e-3)
+    for _ in range(150):
+        r = sample(32)
+        l = F.cross_entropy(model(r[:, :-1])[:, -1], r[:, -1], ignore_index=PAD)
+        o.zero_grad(); l.backward(); o.step()
+    return model
+
+
+# wrong: EOS and PAD ignored
+def train_lm(model, sample):
+    o = torch.optim.AdamW(model.parameters(), lr=5e-3)
+    for _ in range(300):
+        r = sample(32)
+        y = r[:, 1:].clone()
+        y[y <= 2] = -100
+        l = F.cross_entropy(model(r[:, :-1]).flatten(0, 1), y.flatten())
+        o.zero_grad(); l.backward(); o.step()
+    return model
+
+
+# wrong: gradient ascent
+def train_lm(model, sample):
+    o = torch.optim.AdamW(model.parameters(), lr=5e-3)
+    for _ in range(50):
+        r = sample(32)
+        l = -F.cross_entropy(model(r[:, :-1]).flatten(0, 1), r[:, 1:].flatten(), ignore_index=PAD)
+        o.zero_grad(); l.backward(); o.step()
     return model

@@ -24,7 +24,8 @@ from tfcourse.grading.sets.training_steps import CHAPTER, number, several
 from tfcourse.losses import IGNORE
 
 LOSSES = ("cross_entropy", "cross_entropy_loss", "CrossEntropyLoss", "token_loss")
-
+NOT_RIGHT = "The numbers are not the right ones."
+LIMITED = "Some losses are hundreds of nats here. Do yours get as large, or is something limited?"
 
 shift = Question(
     "05.shift",
@@ -92,74 +93,6 @@ def _(student: Student, draw: Draw) -> None:
     shifts_right(student, padded_rows(draw, [5, 5], 0), 0)
 
 
-other_units = Question(
-    "05.other_units",
-    "other_units",
-    title="Perplexity and bits",
-    points=1,
-    minutes=5,
-    difficulty=1,
-    section=f"{CHAPTER}#surprise-counted-in-nats",
-)
-
-
-def units_right(student: Student, nats: float, n_tokens: int, n_bytes: int) -> None:
-    """Fail unless the three numbers are the right ones."""
-    names = ("The perplexity", "Bits per token", "Bits per byte")
-    value = several(student(nats, n_tokens, n_bytes), 3, "three numbers")
-    perplexity, per_token, per_byte = (
-        number(x, name) for x, name in zip(value, names, strict=True)
-    )
-    mean, bits, log2 = nats / n_tokens, nats / math.log(2), math.log(2)
-
-    def known(mistakes: dict[str, float]) -> dict[str, Tensor]:
-        return {says: torch.tensor(x, dtype=torch.float64) for says, x in mistakes.items()}
-
-    mistakes = {
-        "The perplexity looks like 2 to the power of nats. Nats belong to the base e.": 2**mean,
-        "The perplexity is that of the whole text. It is one per token.": math.exp(min(nats, 700)),
-        "The perplexity looks taken per byte.": math.exp(nats / n_bytes),
-        "The perplexity looks like e to the power of bits. Bits belong to the base 2.": math.exp(
-            min(mean / log2, 700)
-        ),
-    }
-    right = torch.tensor(math.exp(mean), dtype=torch.float64)
-    compare(perplexity, right, known(mistakes), "The perplexity is not the right number.")
-    for given, n, name, other in (
-        (per_token, n_tokens, names[1], n_bytes),
-        (per_byte, n_bytes, names[2], n_tokens),
-    ):
-        mistakes = {
-            f"{name} look like nats times ln 2. Is a bit larger or smaller than a nat?": nats
-            * log2
-            / n,
-            f"{name} look like nats. One nat is more than one bit.": nats / n,
-            f"{name} look divided by the other of the two counts.": bits / other,
-            f"{name} look divided by both counts.": bits / n / other,
-            f"{name} look like the bits of the whole text.": bits,
-            f"{name} look like another number over 8. Count the bytes that are given.": bits
-            / other
-            / 8,
-            f"{name} look like a logarithm of the loss. The loss is one already.": math.log2(
-                max(nats / n, 1e-9)
-            ),
-        }
-        right = torch.tensor(bits / n, dtype=torch.float64)
-        compare(given, right, known(mistakes), f"{name} are not the right number.")
-
-
-@other_units.check
-def _(student: Student, draw: Draw) -> None:
-    """Three tokens of 1/2, 1/4 and 1/8."""
-    units_right(student, math.log(64), 3, 12)
-
-
-@other_units.check
-def _(student: Student, draw: Draw) -> None:
-    """A loss of 5 to 20 nats."""
-    units_right(student, float(draw.uniform(5, 20)), draw.integer(3, 9), draw.integer(20, 40))
-
-
 nll = Question(
     "05.nll",
     "nll",
@@ -172,8 +105,8 @@ nll = Question(
 )
 
 
-def nll_right(student: Student, logits: Tensor, targets: Tensor, tolerance: float = 1e-4) -> None:
-    """Fail unless the student's −log p is that of float32."""
+def nll_right(student: Student, logits: Tensor, targets: Tensor, says: str = NOT_RIGHT) -> None:
+    """Fail unless the student's −log p is right; `says` is for a mistake that is not known."""
     y = tensor(student(logits, targets), targets.shape)
     require(y.dtype == torch.float32, "Compute in float32, whatever the type of the logits.")
     require(
@@ -199,6 +132,9 @@ def nll_right(student: Student, logits: Tensor, targets: Tensor, tolerance: floa
         ),
         "The probabilities look made to add up to 1 over the positions. They do over the words, at "
         "each position.": logits.double().logsumexp(1).gather(-1, targets) - column,
+        "It looks like the sum over all words. Only the target's probability counts.": (
+            -log_p.sum(-1)
+        ),
         "It looks like the target's logit alone. What is it compared with?": -column,
         "It looks like the distance to the largest logit. All words share the probability.": (
             logits.double().amax(-1) - column
@@ -207,8 +143,8 @@ def nll_right(student: Student, logits: Tensor, targets: Tensor, tolerance: floa
     for least in (1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12):
         for limited in (p.clamp(min=least).log(), (p + least).log()):
             says = "A small number seems to be added to p, or p is limited: no loss gets larger."
-            require(close(y, right, tolerance) or not close(y, -limited, 1e-3), says)
-    compare(y.double(), right, mistakes, tolerance=tolerance)
+            require(close(y, right) or not close(y, -limited, 1e-3), says)
+    compare(y.double(), right, mistakes, says)
 
 
 @nll.check
@@ -228,7 +164,7 @@ def _(student: Student, draw: Draw) -> None:
 def _(student: Student, draw: Draw) -> None:
     """Logits of some hundreds."""
     logits = draw.normal(2, 3, 5, std=300)
-    nll_right(student, logits, logits.argmin(-1))
+    nll_right(student, logits, logits.argmin(-1), LIMITED)
 
 
 mean_loss = Question(
@@ -261,6 +197,8 @@ def mean_right(student: Student, losses: Tensor, targets: Tensor) -> None:
     )
     kept = torch.where(there, losses.double(), 0)
     total, n = kept.sum(), there.sum().clamp(min=1)
+    says = "It gives infinity where the mean is finite. Which type is the sum computed in?"
+    require(not bool(value.isinf()) or bool(total.isinf()), says)
     rows = kept.sum(1) / there.sum(1).clamp(min=1)
     mistakes = {
         "Ignored targets look counted: losses of positions without a question are in it.": (
@@ -277,6 +215,7 @@ def mean_right(student: Student, losses: Tensor, targets: Tensor) -> None:
             targets > 0, losses.double(), 0
         ).sum()
         / (targets > 0).sum().clamp(min=1),
+        "It looks divided by one more than the number of targets.": total / (n + 1),
         "It divides by B or by L alone, and not by the number of targets.": total / len(targets),
     }
     compare(value.double(), total / n, mistakes)
@@ -302,6 +241,14 @@ def _(student: Student, draw: Draw) -> None:
     mean_right(student, losses, some_ignored(draw, [4, 3, 2], 4))
 
 
+@mean_loss.check
+def _(student: Student, draw: Draw) -> None:
+    """Infinity at an ignored position."""
+    losses, targets = draw.uniform(0.5, 4, 2, 5), some_ignored(draw, [5, 3], 5)
+    losses[1, 4] = torch.inf
+    mean_right(student, losses, targets)
+
+
 smoothed_nll = Question(
     "05.smoothed_nll",
     "smoothed_nll",
@@ -314,8 +261,10 @@ smoothed_nll = Question(
 )
 
 
-def smoothed_right(student: Student, logits: Tensor, targets: Tensor, eps: float) -> None:
-    """Fail unless the student's smoothed losses are PyTorch's."""
+def smoothed_right(
+    student: Student, logits: Tensor, targets: Tensor, eps: float, unknown: str = NOT_RIGHT
+) -> None:
+    """Fail unless the smoothed losses are PyTorch's; `unknown` is for a mistake not known."""
     y = tensor(student(logits, targets, eps), targets.shape)
     there, z = targets != IGNORE, logits.double()
     finite = bool(y.isfinite()[there].all())
@@ -337,6 +286,12 @@ def smoothed_right(student: Student, logits: Tensor, targets: Tensor, eps: float
         + eps * others,
         "The probabilities look mixed before the logarithm. It is the targets that are "
         "smoothed.": -((1 - eps) * (-of_target).exp() + eps / V).log(),
+        "The logits look smoothed. It is the targets that are.": -(
+            ((1 - eps) * z + eps * z.mean(-1, keepdim=True))
+            .log_softmax(-1)
+            .gather(-1, targets.clamp(min=0)[..., None])[..., 0]
+        ),
+        "The sign looks turned round.": -right,
         "The losses of all words look added and not averaged: ε is shared by V words.": (1 - eps)
         * of_target
         + eps * V * of_all,
@@ -351,7 +306,7 @@ def smoothed_right(student: Student, logits: Tensor, targets: Tensor, eps: float
         + (V - 1) * eps / V * math.log(max(eps / V, 1e-30)),
     }
     mistakes = {says: result.where(there, 0.0) for says, result in mistakes.items()}
-    compare(y.double(), right, mistakes)
+    compare(y.double(), right, mistakes, unknown)
 
 
 @smoothed_nll.check
@@ -371,11 +326,11 @@ def _(student: Student, draw: Draw) -> None:
 @smoothed_nll.check
 def _(student: Student, draw: Draw) -> None:
     """Probabilities too small for float32."""
-    smoothed_right(student, draw.normal(1, 3, 5, std=300), draw.integers(0, 5, 1, 3), 0.2)
+    smoothed_right(student, draw.normal(1, 3, 5, std=300), draw.integers(0, 5, 1, 3), 0.2, LIMITED)
 
 
 QUESTIONS = [
-    *(shift, other_units, nll, mean_loss, smoothed_nll),
+    *(shift, training_sources.other_units, nll, mean_loss, smoothed_nll),
     *training_steps.QUESTIONS,
-    *training_sources.QUESTIONS,
+    *(training_sources.entropy_rate, training_sources.train_lm),
 ]

@@ -1,4 +1,4 @@
-"""The exercises of chapter 05 with a source whose floor is known: what is public of them."""
+"""The exercises of chapter 05 on a loss's unit and its floor: what is public of them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,78 @@ from torch.nn import functional as F
 from tfcourse.data.tokenizers import BOS, EOS, N_SPECIAL, PAD
 from tfcourse.grading import tools
 from tfcourse.grading.questions import Draw, Question, Student, Wrong, compare, require, tensor
-from tfcourse.grading.sets.training_steps import CHAPTER, number
+from tfcourse.grading.sets.training_steps import CHAPTER, number, several
 from tfcourse.grading.wire import Kept, Tool
+
+other_units = Question(
+    "05.other_units",
+    "other_units",
+    title="Perplexity and bits",
+    points=1,
+    minutes=5,
+    difficulty=1,
+    section=f"{CHAPTER}#surprise-counted-in-nats",
+)
+
+
+def units_right(student: Student, nats: float, n_tokens: int, n_bytes: int) -> None:
+    """Fail unless the three numbers are the right ones."""
+    names = ("The perplexity", "Bits per token", "Bits per byte")
+    value = several(student(nats, n_tokens, n_bytes), 3, "three numbers")
+    perplexity, per_token, per_byte = (
+        number(x, name) for x, name in zip(value, names, strict=True)
+    )
+    mean, bits, log2 = nats / n_tokens, nats / math.log(2), math.log(2)
+
+    def known(mistakes: dict[str, float]) -> dict[str, Tensor]:
+        return {says: torch.tensor(x, dtype=torch.float64) for says, x in mistakes.items()}
+
+    mistakes = {
+        "The perplexity looks like 2 to the power of nats. Nats belong to the base e.": 2**mean,
+        "The perplexity is that of the whole text. It is one per token.": math.exp(min(nats, 700)),
+        "The first number looks like bits per token. The perplexity comes first.": bits / n_tokens,
+        "The exponent's sign looks turned round: a perplexity is never below 1.": math.exp(-mean),
+        "The perplexity looks taken per byte.": math.exp(nats / n_bytes),
+        "The perplexity looks like e to the power of bits. Bits belong to the base 2.": math.exp(
+            min(mean / log2, 700)
+        ),
+    }
+    right = torch.tensor(math.exp(mean), dtype=torch.float64)
+    compare(perplexity, right, known(mistakes), "The perplexity is not the right number.")
+    for given, n, name, other in (
+        (per_token, n_tokens, names[1], n_bytes),
+        (per_byte, n_bytes, names[2], n_tokens),
+    ):
+        mistakes = {
+            f"{name} look like nats times ln 2. Is a bit larger or smaller than a nat?": nats
+            * log2
+            / n,
+            f"{name} look like nats. One nat is more than one bit.": nats / n,
+            f"{name} look divided by the other of the two counts.": bits / other,
+            f"{name} look divided by both counts.": bits / n / other,
+            f"{name} look like the bits of the whole text.": bits,
+            f"{name} look like another number over 8. Count the bytes that are given.": bits
+            / other
+            / 8,
+            f"{name} look like a logarithm of the loss. The loss is one already.": math.log2(
+                max(nats / n, 1e-9)
+            ),
+        }
+        right = torch.tensor(bits / n, dtype=torch.float64)
+        compare(given, right, known(mistakes), f"{name} are not the right number.")
+
+
+@other_units.check
+def _(student: Student, draw: Draw) -> None:
+    """Three tokens of 1/2, 1/4 and 1/8."""
+    units_right(student, math.log(64), 3, 12)
+
+
+@other_units.check
+def _(student: Student, draw: Draw) -> None:
+    """A loss of 5 to 20 nats."""
+    units_right(student, float(draw.uniform(5, 20)), draw.integer(3, 9), draw.integer(20, 40))
+
 
 entropy_rate = Question(
     "05.entropy_rate",
@@ -49,7 +119,11 @@ def rate_right(student: Student, table: Tensor, says: str = "") -> None:
         "look at the word before.": torch.special.entr(share.clamp(min=0)).sum(),
         "It looks counted in bits. With the natural logarithm the unit is the nat.": nats
         / torch.tensor(2.0).log(),
+        "It looks like a perplexity. The entropy is its logarithm.": nats.exp(),
         "The sign looks turned round. A surprise is never negative.": -nats,
+        "The entropies look taken of the columns. Each row is one distribution.": (
+            share * torch.special.entr(table.double()).sum(0)
+        ).sum(),
         "It looks like the sum over the states, not weighted by the time in them.": rows.sum(),
         "It looks like a uniform guess, ln K. The table knows more.": torch.tensor(
             len(table)
@@ -98,7 +172,7 @@ train_lm = Question(
     title="A loop that comes near the floor",
     points=5,
     minutes=40,
-    difficulty=4,
+    difficulty=3,
     section=f"{CHAPTER}#train-for-real",
     forbid=("take_step", "bigram_table"),
     seconds=90,
@@ -118,11 +192,51 @@ def markov_table(draw: Draw, n_words: int, end: float) -> Tensor:
     return table / table.sum(-1, keepdim=True)
 
 
+def likely_fault(x: Tensor, y: Tensor, p: Tensor, loss: float, floor: float) -> str:
+    """Say what the probabilities `p` [B L V] of a model far from its floor look like."""
+    uniform, there = math.log(p.shape[-1]), y != PAD
+    before = torch.cat([x[:, :1], x[:, :-1]], dim=1)
+    entropy = float(torch.special.entr(p).sum(-1)[there].mean())
+
+    def mean_p(ids: Tensor, where: Tensor = there) -> float:
+        return float(p.gather(-1, ids[..., None])[..., 0][where].mean())
+
+    ends = there & (y == EOS)
+    if ends.any() and mean_p(y, ends) < 0.02 and loss < uniform:
+        return "It hardly ever expects the end of a text: EOS looks ignored as a target."
+    if mean_p(x) > 0.8:
+        return "It predicts its own input: the targets look unshifted."
+    if mean_p(before, there & (before != x)) > 0.7:
+        return "It predicts the token before its input: the shift looks turned round."
+    if mean_p(y) < 0.05:
+        return (
+            "It gives the right tokens hardly any probability. Does a step make the loss smaller, "
+            "or larger?"
+        )
+    if loss > uniform - 0.1 and entropy > uniform - 0.2:
+        return (
+            "It is no better than a uniform guess. Do logits and targets belong together, and are "
+            "the steps large enough?"
+        )
+    if entropy < floor - 0.15:
+        return (
+            "It is surer than the source allows. Three faults look like that: a few texts learned "
+            "by heart, a loss that is not −log softmax of the logits, gradients of earlier steps "
+            "that are still added."
+        )
+    if loss < floor + 2 * ABOVE:
+        return "It is almost there: more steps, or a smaller rate at the end."
+    return (
+        "It has learned something, and too little: is every question asked, is every weight "
+        "moved, and is it enough text?"
+    )
+
+
 def trained_right(student: Student, draw: Draw, n_words: int, length: int, end: float) -> None:
     """Let the student train on a new source; fail unless the model comes near its floor."""
     table, seed = markov_table(draw, n_words, end), draw.integer(0, 10**6)
     V = len(table)
-    fields: dict = dict(vocab_size=V, max_len=length, d_model=32, n_heads=2, n_layers=1)
+    fields: dict = dict(vocab_size=V, max_len=length, d_model=32, n_heads=4, n_layers=1)
     fields |= dict(position="rope", tie_embeddings=False)
     made_of = (fields, seed)
     model = student(Tool("decoder_lm", made_of), Tool("markov_rows", (table, length, seed)))
@@ -160,38 +274,16 @@ def trained_right(student: Student, draw: Draw, n_words: int, length: int, end: 
     before = torch.cat([x[:, :1], x[:, :-1]], dim=1)
     there = y != PAD
     floor = float(-table[before, x, y][there].log().mean())
-    log_p = logits.log_softmax(-1)
-    loss = float(F.nll_loss(log_p[there], y[there]))
-    sure = float(torch.special.entr(log_p.exp()).sum(-1)[there].mean())
-
-    def share(ids: Tensor) -> float:
-        """How much probability the model gives to these ids."""
-        return float(log_p.exp().gather(-1, ids[..., None])[..., 0][there].mean())
-
+    loss = float(F.cross_entropy(logits[there], y[there]))
     score = f"Held-out loss {loss:.2f}, floor {floor:.2f} nats per token."
     if loss > floor + ABOVE:
-        inside = there & (before != x)
-        known = {
-            "It predicts its own input: the targets look unshifted.": share(x) > 0.8,
-            "It predicts the token before its input: the shift looks turned round.": float(
-                log_p.exp().gather(-1, before[..., None])[..., 0][inside].mean()
-            )
-            > 0.7,
-            "It is no better than a uniform guess.": loss > math.log(V) - 0.1
-            and sure > math.log(V) - 0.2,
-            "It is surer than the source allows. Three faults look like that: a few texts learned "
-            "by heart, a loss that is not −log softmax of the logits, gradients of earlier steps "
-            "that are still added.": sure < floor - 0.15,
-            "It is almost there.": loss < floor + 2 * ABOVE,
-        }
-        found = [says for says, so in known.items() if so]
-        more = found[0] if found else "It has learned something, and too little."
-        raise Wrong(f"{score} At most {ABOVE} above the floor is asked for. {more}")
+        fault = likely_fault(x, y, logits.softmax(-1), loss, floor)
+        raise Wrong(f"{score} At most {ABOVE} above the floor is asked for. {fault}")
     says = f"{score} Nobody who sees only the past is that good: look for a leak."
     require(loss > floor - ABOVE, says)
     after = (x == EOS) | (x == PAD)
     if after.any():
-        padding = float(log_p.exp()[..., PAD][after].mean())
+        padding = float(logits.softmax(-1)[..., PAD][after].mean())
         says = f"{score} But after a text's end it predicts PAD: padding looks counted as a target."
         require(padding < 0.8, says)
 
@@ -206,6 +298,3 @@ def _(student: Student, draw: Draw) -> None:
 def _(student: Student, draw: Draw) -> None:
     """A source of three words that never ends: nothing is padded."""
     trained_right(student, draw, n_words=3, length=12, end=0.0)
-
-
-QUESTIONS = [entropy_rate, train_lm]

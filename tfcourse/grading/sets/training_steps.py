@@ -57,6 +57,7 @@ def rates_right(
     rise = torch.where(t < warmup, (t + 1) / warmup, 1.0)
     late = torch.where(t < warmup, t / warmup, right)
     done = (t - warmup) / (n_steps - warmup) if warmup < n_steps else torch.ones_like(t)
+    early = (t - warmup) / max(1, n_steps - warmup - 1)
     whole = (1 + (torch.pi * t / n_steps).cos()) / 2
     half = (1 + (torch.pi * done).cos()) / 2
     falling = t >= warmup
@@ -93,6 +94,19 @@ def rates_right(
         "The cosine looks taken of degrees. It wants radians: half of it ends at π.": (
             after_the_rise((low + (1 - low) * (1 + (180 * done).cos()) / 2).where(done < 1, low))
         ),
+        "The fall looks one step too short: n_steps is the first step with the lowest rate.": (
+            after_the_rise(low + (1 - low) * (1 + (torch.pi * early.clamp(max=1)).cos()) / 2)
+        ),
+        "The fall looks counted in n_steps. It has n_steps − warmup.": after_the_rise(
+            (low + (1 - low) * (1 + (torch.pi * (t - warmup) / n_steps).cos()) / 2).where(
+                done < 1, low
+            )
+        ),
+        "It looks like peak · cosine, held up at the lowest rate. The cosine ends there "
+        "smoothly.": after_the_rise(half.where(done < 1, 0.0).clamp(min=low)),
+        "Half of (1 + cosine) is wanted: a cosine alone goes down to −1.": after_the_rise(
+            (low + (1 - low) * (torch.pi * done).cos()).where(done < 1, low)
+        ),
         "The warm-up looks one step too long. Its last step, warmup − 1, has the peak rate.": (
             torch.where(t > warmup, right, (t + 1) / (warmup + 1))
         ),
@@ -127,7 +141,7 @@ step_gradient = Question(
     title="Accumulation and clipping",
     points=4,
     minutes=25,
-    difficulty=4,
+    difficulty=3,
     section=f"{CHAPTER}#the-loop-part-by-part",
     forbid=(*CLIPPING, "take_step"),
 )
@@ -178,10 +192,13 @@ def gradient_right(
     finite = bool(flat(given).isfinite().all())
     require(finite, "A gradient is not finite. Where is divided by 0, or by a count of 0?")
 
-    n_all = sum(y.numel() for _, y in parts)
+    n_all, n_rows = sum(y.numel() for _, y in parts), sum(len(y) for _, y in parts)
     mistakes = {
         "It looks like the mean of the parts' means: a part with few targets weighs more than it "
         "should.": [g / len(parts) for g in added(means)],
+        "The means of the parts look weighted by their rows. The loss is per target.": added(
+            [[len(p[1]) * g / n_rows for g in m] for p, m in zip(parts, means, strict=True)]
+        ),
         "The means of the parts look added and not divided.": added(means),
         "The sum of all losses looks undivided. The loss is per target.": added(sums),
         "It looks divided by all positions, also by those that are ignored.": [
@@ -219,11 +236,18 @@ def gradient_right(
         "The gradient is not that of the whole batch's loss per target.",
         tolerance=1e-3,
     )
-    length = length.double()
-    says = "The norm looks like the one after clipping. Before it tells how odd the batch is."
-    after = {says: length.clamp(max=limit)}
+    length, each_norm = length.double(), torch.stack([g.norm() for g in right]).double()
+    known = {
+        "The norm looks like the one after clipping. Before it tells how odd the batch is.": (
+            length.clamp(max=limit)
+        ),
+        "The norm looks like the sum of the norms. Lengths add up as squares.": each_norm.sum(),
+        "The norm looks like the sum of the squares, without its root.": length.square(),
+        "The norm looks like the largest element.": flat(right).abs().max().double(),
+        "The norm looks like the largest norm of one weight's gradient.": each_norm.max(),
+    }
     norm = number(norm, "The norm").double()
-    compare(norm, length, after, "The norm is not that of the gradient before clipping.")
+    compare(norm, length, known, "The norm is not that of the gradient before clipping.")
 
 
 @step_gradient.check
