@@ -8,6 +8,7 @@ from pathlib import Path
 
 import notebooks
 
+from tfcourse.grading.commands import BOOK
 from tfcourse.grading.kill_matrix import Verdict, holes, kill_matrix
 from tfcourse.grading.release import release
 from tfcourse.grading.sets import SETS, load_set
@@ -46,7 +47,7 @@ def matrix_table(verdicts: Sequence[Verdict]) -> str:
 
 def main() -> int:
     for number in SETS:
-        print(release(number, FOLDER, TARGET, ".."))
+        print(release(number, FOLDER, TARGET, BOOK))
     verdicts = kill_matrix(FOLDER, list(SETS), jobs=min(os.cpu_count() or 1, 4))
     for hole in holes(verdicts):
         print(hole)

@@ -10,6 +10,7 @@ from pathlib import Path
 import notebooks
 import pytest
 
+from tfcourse.grading.commands import BOOK
 from tfcourse.grading.grade import grade_notebook
 from tfcourse.grading.kill_matrix import holes, judge_question, set_folder
 from tfcourse.grading.release import (
@@ -26,7 +27,6 @@ from tfcourse.grading.sets import SETS, find_question, load_set
 pytestmark = pytest.mark.nohook
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER, RELEASED = ROOT / "exercises", ROOT / "chapters" / "exercises"
-BOOK = ".."
 QUESTIONS = [question.id for number in SETS for question in load_set(number)]
 
 
