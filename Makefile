@@ -29,7 +29,8 @@ check: $(TEST_ENV)  ## lint, types and fast tests, in under a minute
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy tfcourse
-	$(BIN)/pytest -q -m "not slow and not nohook and not accept" tests --ignore=tests/book
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n logical -m "not slow and not nohook and not accept" \
+	  tests --ignore=tests/book
 
 chapters: $(BOOK_ENV)  ## run every notebook and store its outputs (FILES="chapters/..." for some)
 	$(BIN)/python book/execute.py $(FILES)

@@ -74,6 +74,7 @@ def untrained(n_layers: int, order: str = "pre", weights: str = "xavier", seed: 
 
 
 def last_gradient(stack: DecoderLM) -> float:
+    """Return the gradient's norm at the last feed-forward weight, where Xiong et al. measure it."""
     weight = stack.stack.blocks[-1].feed_forward.sublayer.down.weight
     loss = stack.loss(WORDS[:, :-1], WORDS[:, 1:])
     return float(torch.autograd.grad(loss, weight)[0].norm())

@@ -92,6 +92,7 @@ def test_an_open_forget_gate_keeps_over_99_percent():
     assert "With a bias of 5 each step keeps over 99 %" in " ".join(text().split())
 
 
+@pytest.mark.slow
 def test_the_place_makes_up_for_half_of_the_distance(data):
     """ "About half", "some 0.7 nats". Catches: a table with positions that looks only at those."""
     n = sum(int((b.targets != IGNORE).sum()) for b in data.held_out_batches(200))

@@ -96,6 +96,7 @@ def test_mlps_alone_make_positions_alike_too_but_more_slowly(seed):
     assert alike[0] < 0.1 and 0.2 < alike[-1] < 0.8
 
 
+@pytest.mark.slow
 def test_the_gradient_vanishes_only_where_norms_stop_working():
     """The alternative text of the depth figure, and the explanation below it: + x needs no small ε.
 

@@ -149,6 +149,8 @@ TOML, MEASURED = "chapters/claims/01_x.toml", "chapters/claims/measured/test_01_
         (TOML, "py::test_sum", "py::test_add", "shown_by 'tests/test_other.py::test_add' is no"),
         (TOML, "x.py::test_sum", "x.py::test_add", "no test tests/claims/test_01_x.py::test_add"),
         (MEASURED, "test_sum", "test_add", "test_sum has stored no measurement"),
+        ("tests/claims/test_01_x.py", "(record)", "()", "test_sum measures nothing; let it take"),
+        ("tests/claims/test_01_x.py", "def", "@skip\ndef", "and take away what skips it"),
         (MEASURED, '{"', '{"test_gone": "0", "', "there is no test test_gone; delete the line"),
         (TOML, '"he2016deep"', '"he2017"', "01-paper: he2017 is not in references.bib"),
         (TOML, '"devlin2019bert"', '"bert"', "BERT has an encoder: bert is not in references.bib"),

@@ -163,6 +163,7 @@ def test_forward_and_backward_take_three_times_the_forward_pass(config):
     assert counter.get_total_flops() == 3 * 24 * sum(flops_per_token(config, 12).values())
 
 
+@pytest.mark.slow
 @few
 @given(config=configs())
 def test_the_causal_mean_is_what_decoding_with_a_cache_takes(config):

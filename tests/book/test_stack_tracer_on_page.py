@@ -17,6 +17,17 @@ def spoken(widget) -> str:
     return " ".join(widget.locator("[aria-live]").all_inner_texts())
 
 
+@pytest.fixture
+def playing(visit):
+    """Open the page with a clock that only the test moves, and press Play."""
+    page = visit("http")
+    page.page.clock.install()
+    page.open(PAGE)
+    widget = page.page.locator(".tft-tracer")
+    widget.get_by_role("button", name="Play").click()
+    return page, widget
+
+
 def numbers(texts: list):
     """Read what the page shows, with its typographic minus sign."""
     if texts and isinstance(texts[0], list):
@@ -68,13 +79,9 @@ def test_the_stack_tracer_shows_the_numbers_of_its_state(visit):
     assert page.complaints == []
 
 
-def test_the_stack_tracer_plays_and_stops(visit):
+def test_the_stack_tracer_plays_and_stops(playing):
     """Catches: a timer that runs on behind the page, Play that does not say so."""
-    page = visit("http")
-    page.page.clock.install()
-    page.open(PAGE)
-    widget = page.page.locator(".tft-tracer")
-    widget.get_by_role("button", name="Play").click()
+    page, widget = playing
     assert "Playing" in spoken(widget)
     page.page.clock.run_for(3000)
     assert "Step 3 of" in spoken(widget)
@@ -88,13 +95,9 @@ def test_the_stack_tracer_plays_and_stops(visit):
     assert slider.input_value() == slider.get_attribute("max")
 
 
-def test_the_slider_moves_while_the_trace_plays(visit):
+def test_the_slider_moves_while_the_trace_plays(playing):
     """Catches: a first move that only stops the play, because drawing resets the slider."""
-    page = visit("http")
-    page.page.clock.install()
-    page.open(PAGE)
-    widget = page.page.locator(".tft-tracer")
-    widget.get_by_role("button", name="Play").click()
+    _, widget = playing
     slider = widget.get_by_role("slider", name="Stage")
     slider.press("End")
     assert slider.input_value() == slider.get_attribute("max")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import pytest
 import torch
 from helpers import ids, normal, tiny, tiny_lm
 from torch import nn
@@ -133,6 +134,7 @@ def test_the_hull_of_the_values(record):
     )
 
 
+@pytest.mark.slow
 def test_each_machine_alone(record):
     """Learn the last digit of a sum, from "a b =" to its answer. Every sum is trained on: this asks
     what a model can be, and not what it finds.
@@ -223,6 +225,7 @@ def first_row_gradient(layer, length: int) -> float:
     return gradient[:, 0].norm(dim=1).mean().item()
 
 
+@pytest.mark.slow
 def test_the_gradient_of_the_first_word(record):
     """Catches: a story about LSTMs that only holds for one initialization."""
     words, shares = 800, {"plain": [], "bias 1": [], "bias 5": [], "attention": []}

@@ -256,6 +256,7 @@ def test_a_bias_is_no_operation_of_its_own(record):
     record("with a bias one `addmm`, without it one `mm`: one operation each, on a CPU")
 
 
+@pytest.mark.slow
 def test_a_residual_on_the_wrong_tensor_trains_as_well_at_first(record):
     """Two slips beside the real block: adding to the normed copy, and losing attention's update.
 

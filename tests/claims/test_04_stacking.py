@@ -28,6 +28,7 @@ def tied_optimizers() -> tuple[DecoderLM, torch.Tensor]:
     return model, model.head.weight.detach().clone()
 
 
+@pytest.mark.slow
 def test_sample_start(record):
     """K25. Catches: an initialization that differs from PyTorch's defaults."""
     x, y = question()

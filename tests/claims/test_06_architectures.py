@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 import torch
 from helpers import ids, loud, tiny
 from torch import nn
@@ -160,6 +161,7 @@ def order_two(n_rows: int, length: int, table: torch.Tensor, generator: torch.Ge
     return text
 
 
+@pytest.mark.slow
 def test_a_causal_model_looks_worse_without_its_mask(record):
     """On its own task, with the answer in plain view, and at gaps with both sides in view.
 
