@@ -23,6 +23,7 @@ from tfcourse.grading.grade import (
     Records,
     Result,
     days_late,
+    find_notebooks,
     grade_notebook,
     parse_date,
     read_roster,
@@ -169,6 +170,29 @@ def test_what_has_to_be_written_cannot_be_called_under_another_name():
     source = "from torch.nn.functional import layer_norm as ln\ndef twice(x): return ln(x, (4,))"
     assert "layer_norm" in question.problem(student, source, 0, [])
     assert used_names("def f(x): return f(x).g + h") == {"g", "h"}
+
+
+@pytest.mark.parametrize(
+    ("shared", "banned"),
+    [
+        ("import torch.nn as nn\nNorm = nn.LayerNorm", True),
+        ("from torch.nn import LayerNorm as Norm", True),
+        ("from torch import nn\ndef make(d): return nn.LayerNorm(d)\nNorm = make", True),
+        ("from torch import nn\nclass Norm(nn.LayerNorm): pass", True),
+        ("from torch import nn\nx = nn.LayerNorm(4)\nNorm = nn.Identity", False),
+    ],
+)
+def test_a_name_from_another_cell_stands_for_what_is_behind_it(shared, banned, tmp_path):
+    """Catches: a ban that a cell above gets round; one that punishes an experiment there."""
+    path = tmp_path / "it.ipynb"
+    path.write_text(notebook(shared, "# Question 02.twice\n%time\ntwice = lambda x: Norm(4)(x)"))
+    submission = read_submission(path)
+    question = question_of(forbid=("LayerNorm",))
+    student = local_student(question, abs)
+    found = question.problem(
+        student, submission.own[question.id], 0, [], submission.shared[question.id]
+    )
+    assert ("uses LayerNorm" in found) is banned
 
 
 def test_the_same_seed_draws_the_same_numbers():
@@ -356,14 +380,16 @@ def test_a_cell_of_no_question_costs_no_marks(cell, quick, tmp_path):
 @pytest.mark.slow
 @pytest.mark.xdist_group("sandbox")
 def test_the_sandbox_shows_nothing_of_the_host(quick, tmp_path, monkeypatch):
-    """Catches: the repository, the home folder or the environment in sight; a privilege kept."""
+    """Catches: the repository, the home folder, the checks or the environment in sight; a
+    privilege kept.
+    """
     monkeypatch.setenv("TFCOURSE_SECRET", "x")
     secret = tmp_path / "secret"
     secret.write_text("x")
     look = (
         "# Question 02.layer_norm\nimport os\n"
         f"seen = [p for p in ({str(secret)!r}, {str(SETS)!r}, '/etc/passwd', '/root/.ssh', "
-        "'/proc/1/environ') if os.access(p, os.R_OK)]\n"
+        "'/proc/1/environ', '/course/tfcourse/grading/sets/norms.py') if os.access(p, os.R_OK)]\n"
         "with open('/proc/self/status') as file:\n"
         "    caps = [l.split()[1] for l in file if l.startswith('CapEff')]\n"
         "raise ValueError(f'{seen} {sorted(os.environ)} {caps}')"
@@ -454,12 +480,15 @@ def test_a_hundred_submissions_are_stopped_and_go_on(tmp_path):
 
 
 def test_one_question_is_graded_again_alone(tmp_path):
-    """Catches: --only that forgets the other marks."""
+    """Catches: --only that forgets the other marks; a run that overwrites an earlier one's."""
     submissions = tmp_path / "in"
     write_batch(submissions, 1)
     out = tmp_path / "grades.csv"
     assert tfcourse("grade", submissions, "--out", out, "--seed", 3).wait() == 0
     before = marks(out)
+    again = tfcourse("grade", submissions, "--out", out)
+    assert "holds the results of an earlier run" in again.communicate()[1]
+    assert again.returncode != 0 and marks(out) == before
     path = submissions / "s000.ipynb"
     path.write_text(notebook(IMPORTS, function("return x"), "# Question 02.rms\ndef rms(x): 0"))
     assert tfcourse("grade", submissions, "--out", out, "--only", OTHER).wait() == 0
@@ -515,6 +544,18 @@ def test_what_is_no_notebook_is_named(tmp_path, content):
     path.write_text(content)
     with pytest.raises(ValueError, match=r"it\.ipynb is no Jupyter notebook"):
         read_submission(path)
+
+
+def test_notebooks_are_found_in_folders_of_students(tmp_path):
+    """Catches: two students' notebooks of one name taken for one; a copy of Jupyter's graded."""
+    for name in ("b/it.ipynb", "a/it.ipynb", "a/.ipynb_checkpoints/it.ipynb", "c.ipynb"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+    assert list(find_notebooks(tmp_path)) == ["a/it.ipynb", "b/it.ipynb", "c.ipynb"]
+    assert find_notebooks(tmp_path / "c.ipynb") == {"c.ipynb": tmp_path / "c.ipynb"}
+    with pytest.raises(ValueError, match="has no notebook"):
+        find_notebooks(tmp_path / "none")
 
 
 def test_shared_cells_are_those_before_and_the_last_of_several_counts(tmp_path):

@@ -14,8 +14,7 @@ def check(id: str, answer: Any) -> None:
 
     Raises `ValueError` for an id that no question has.
     """
-    from tfcourse.grading.checking import (
-        print_check,
-    )  # imports torch, which the command line spares
+    # Imported here, because it imports torch, which the command line spares.
+    from tfcourse.grading.checking import print_check
 
     print_check(id, answer)

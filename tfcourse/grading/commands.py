@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,15 @@ def run_release(args: argparse.Namespace) -> None:
 
 def run_grade(args: argparse.Namespace) -> None:
     """Grade, and say how many notebooks got how much."""
-    from tfcourse.grading.grade import Records, grade_all, parse_date, read_roster, rows
+    from tfcourse.grading.grade import (
+        Records,
+        find_notebooks,
+        grade_all,
+        parse_date,
+        read_roster,
+        rows,
+    )
+    from tfcourse.grading.oracle import hidden_checks
     from tfcourse.grading.reports import (
         columns_of,
         feedback_page,
@@ -102,17 +111,14 @@ def run_grade(args: argparse.Namespace) -> None:
         write_csv,
         write_text,
     )
-    from tfcourse.grading.sandbox import Sandbox, SandboxError
+    from tfcourse.grading.sandbox import Sandbox
     from tfcourse.grading.sets import load_set
 
     if args.jobs < 1:
         raise ValueError(f"--jobs {args.jobs}; give at least 1")
     due = parse_date(args.due, "--due") if args.due else None
     roster = read_roster(args.roster) if args.roster else []
-    folder = args.submissions
-    paths = sorted(folder.glob("*.ipynb")) if folder.is_dir() else [folder]
-    if not paths or not paths[0].is_file():
-        raise ValueError(f"{folder} has no notebook; give a folder of .ipynb files, or one of them")
+    paths = find_notebooks(args.submissions)
     records = Records(args.out.with_suffix(".jsonl"))
     if args.resume or args.only:
         records.read()
@@ -123,16 +129,16 @@ def run_grade(args: argparse.Namespace) -> None:
                 "leave --set and --seed out, or grade into another file"
             )
     else:
-        number = args.set or _set_of(paths)
-        records.begin(number, args.seed)
+        number = args.set or _set_of(paths.values())
     questions = load_set(number)
     if args.only and args.only not in [q.id for q in questions]:
         raise ValueError(f"--only {args.only!r}; choose {', '.join(q.id for q in questions)}")
-    try:
-        with Sandbox(args.sandbox):
-            pass
-    except SandboxError as error:
-        raise ValueError(str(error)) from None
+    for question in questions:
+        hidden_checks(question.id, args.oracle)
+    with Sandbox(args.sandbox):  # tried out before anything is written
+        pass
+    if not args.resume and not args.only:
+        records.begin(number, args.seed)
     stopped = None
     try:
         grade_all(paths, questions, records, args.oracle, args.sandbox, args.jobs, args.only)
@@ -140,17 +146,17 @@ def run_grade(args: argparse.Namespace) -> None:
         stopped = KeyboardInterrupt(f"interrupted; {len(records.results)} notebooks are saved")
     table = list(rows(records, questions, roster, due, args.late))
     if args.format == "gradescope":
-        write_text(args.out, gradescope_results(records.results[paths[0].name], questions))
+        write_text(args.out, gradescope_results(records.results[next(iter(paths))], questions))
     else:
         table = [row | {"feedback": feedback_text(row, questions)} for row in table]
         columns = columns_of(args.format, table, args.title)
         columns.pop("feedback" if args.format == "csv" else "", None)
         write_csv(args.out, table, columns)
     if args.feedback:
-        args.feedback.mkdir(parents=True, exist_ok=True)
         for row in table:
-            name = f"{Path(str(row['file'])).stem}.html"
-            write_text(args.feedback / name, feedback_page(row, questions, BOOK))
+            page = (args.feedback / str(row["file"])).with_suffix(".html")
+            page.parent.mkdir(parents=True, exist_ok=True)
+            write_text(page, feedback_page(row, questions, BOOK))
     if stopped:
         raise stopped
     missing = [str(row["student"]) for row in table if row["note"] == "nothing was handed in"]
@@ -160,7 +166,7 @@ def run_grade(args: argparse.Namespace) -> None:
         print(f"nothing was handed in by: {', '.join(missing)}")
 
 
-def _set_of(paths: list[Path]) -> str:
+def _set_of(paths: Iterable[Path]) -> str:
     """Find the one set that the notebooks name."""
     from tfcourse.grading.submissions import read_submission
 

@@ -12,7 +12,7 @@ import queue
 import secrets
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -79,7 +79,8 @@ def _problem(
     while True:
         try:
             with sandbox.student(question, own, submission.shared[question.id]) as student:
-                return question.problem(student, own, seed, checks)
+                shared = submission.shared[question.id]
+                return question.problem(student, own, seed, checks, shared)
         except LostCell as lost:
             for cells in submission.shared.values():
                 cells[:] = [cell for cell in cells if cell != lost.source]
@@ -92,13 +93,33 @@ def _plain(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text)[:500]
 
 
+def find_notebooks(folder: Path) -> dict[str, Path]:
+    """Find the notebooks of a folder and of those in it, by their names from there.
+
+    Learning platforms pack one folder per student. `folder` may be a notebook itself. Raises
+    `ValueError` where there is none.
+    """
+    found = [folder] if folder.is_file() else sorted(folder.rglob("*.ipynb"))
+    top = folder.parent if folder.is_file() else folder
+    paths = {path.relative_to(top).as_posix(): path for path in found if path.is_file()}
+    paths = {name: path for name, path in paths.items() if ".ipynb_checkpoints/" not in name}
+    if not paths:
+        raise ValueError(f"{folder} has no notebook; give a folder of .ipynb files, or one of them")
+    return paths
+
+
 def grade_notebook(
-    path: Path, questions: Sequence[Question], sandbox: Sandbox, oracle: Path, seed: int
+    path: Path,
+    questions: Sequence[Question],
+    sandbox: Sandbox,
+    oracle: Path,
+    seed: int,
+    name: str = "",
 ) -> Result:
-    """Grade one notebook in a sandbox that was started for it."""
+    """Grade one notebook in a sandbox that was started for it; `name` is what it is listed as."""
     content = path.read_bytes()
     submitted = datetime.fromtimestamp(path.stat().st_mtime).isoformat(timespec="seconds")
-    result = Result(path.name, hashlib.sha256(content).hexdigest(), submitted)
+    result = Result(name or path.name, hashlib.sha256(content).hexdigest(), submitted)
     try:
         submission = read_submission(path)
     except ValueError as error:
@@ -122,7 +143,17 @@ class Records:
         self.results: dict[str, Result] = {}
 
     def begin(self, number: str, seed: int | None) -> None:
-        """Start anew, with a seed that is drawn where none is given."""
+        """Start anew, with a seed that is drawn where none is given.
+
+        Raises `ValueError` where results of an earlier run would be lost.
+        """
+        if self.path.exists():
+            self.read()
+        if self.results:
+            raise ValueError(
+                f"{self.path} holds the results of an earlier run; go on with --resume, "
+                "give another --out, or delete it"
+            )
         self.number, self.seed = number, secrets.randbelow(2**31) if seed is None else seed
         self.results = {}
         self.path.write_text(json.dumps({"set": self.number, "seed": self.seed}) + "\n")
@@ -153,7 +184,7 @@ class Records:
 
 
 def grade_all(
-    paths: Sequence[Path],
+    paths: Mapping[str, Path],
     questions: Sequence[Question],
     records: Records,
     oracle: Path,
@@ -162,37 +193,43 @@ def grade_all(
     only: str = "",
     progress: bool = True,
 ) -> None:
-    """Grade notebooks into `records`; those that it has, unchanged, are left out.
+    """Grade notebooks, by name, into `records`; those that it has, unchanged, are left out.
 
     With `only`, one question is graded again and the other marks stay. On an interrupt, what is
     finished stays in the records.
     """
     asked = [q for q in questions if not only or q.id == only]
-    todo = [path for path in paths if only or not _is_done(path, records, questions)]
+    todo = {
+        name: path
+        for name, path in paths.items()
+        if only or not _is_done(name, path, records, questions)
+    }
     numbers: queue.Queue[int] = queue.Queue()
     for number in range(jobs):
         numbers.put(number)
     stopped = threading.Event()
     sandboxes: dict[int, Sandbox] = {}
 
-    def work(path: Path) -> None:
+    def work(name: str) -> None:
         if stopped.is_set():
             raise CancelledError
         number = numbers.get()
         try:
             with Sandbox(mode, number) as sandboxes[number]:
-                result = grade_notebook(path, asked, sandboxes[number], oracle, records.seed)
+                result = grade_notebook(
+                    todo[name], asked, sandboxes[number], oracle, records.seed, name
+                )
         finally:
             numbers.put(number)
         if stopped.is_set():  # its sandbox was ended, and its last marks say nothing
             raise CancelledError
-        if only and path.name in records.results:
-            result.marks = records.results[path.name].marks | result.marks
+        if only and name in records.results:
+            result.marks = records.results[name].marks | result.marks
         records.add(result)
 
     torch.set_num_threads(1)  # the sandboxes want the other cores
     with ThreadPoolExecutor(jobs) as pool:
-        futures = [pool.submit(work, path) for path in todo]
+        futures = [pool.submit(work, name) for name in todo]
         bar = tqdm(as_completed(futures), total=len(todo), unit="notebook", disable=not progress)
         try:
             for future in bar:
@@ -205,8 +242,8 @@ def grade_all(
             raise
 
 
-def _is_done(path: Path, records: Records, questions: Sequence[Question]) -> bool:
-    known = records.results.get(path.name)
+def _is_done(name: str, path: Path, records: Records, questions: Sequence[Question]) -> bool:
+    known = records.results.get(name)
     return (
         known is not None
         and known.digest == hashlib.sha256(path.read_bytes()).hexdigest()
@@ -277,7 +314,7 @@ def rows(
     of = sum(q.points for q in questions)
     for name in sorted({*records.results, *known}):
         result, entry = records.results.get(name), known.get(name, Entry(name, ""))
-        row: dict[str, object] = {"student": entry.student or Path(name).stem, "file": name}
+        row: dict[str, object] = {"student": entry.student or name.removesuffix(".ipynb"), "file": name}
         if result is None:
             note = "nothing was handed in"
             score, days = 0.0, 0

@@ -109,7 +109,7 @@ class Student:
         if "refused" in answer:
             raise Wrong(str(answer["refused"]))
         if "error" in answer:
-            raise Wrong(f"Your code raised {answer['error']}")
+            raise Wrong(f"Your code raised {answer['error'].rstrip('.')}.")
         return answer
 
 
@@ -176,13 +176,22 @@ class Question:
         return check
 
     def problem(
-        self, student: Student, source: str, seed: int, checks: Sequence[tuple[str, Check]]
+        self,
+        student: Student,
+        source: str,
+        seed: int,
+        checks: Sequence[tuple[str, Check]],
+        shared: Sequence[str] = (),
     ) -> str:
-        """Run checks until one fails; return what is wrong, or nothing where all pass."""
+        """Run checks until one fails; return what is wrong, or nothing where all pass.
+
+        `source` is the answer's cell, and `shared` are cells whose names it may use.
+        """
         # The cell's last line names its own function. PyTorch's of that name the worker refuses.
-        named = used_names(source) & set(self.forbid) - {self.name}
+        named = used_names(source, shared) & set(self.forbid) - {self.name}
         if named:
-            return f"This question asks you to write what {', '.join(sorted(named))} does."
+            names = ", ".join(sorted(named))
+            return f"The cell uses {names}. This question asks you to write what that does."
         for title, check in checks:
             try:
                 check(student, Draw(seed, self.id, title))
@@ -200,24 +209,54 @@ def first_line(check: Check) -> str:
     return (inspect.getdoc(check) or check.__name__).splitlines()[0].rstrip(".")
 
 
-def used_names(source: str) -> set[str]:
-    """Return what code imports, looks up as attributes, or reads without giving it a value."""
+def used_names(source: str, shared: Sequence[str] = ()) -> set[str]:
+    """Return what code imports, looks up as attributes, or reads without giving it a value.
+
+    A name that a cell of `shared` gives a value, as in `Norm = nn.LayerNorm`, stands for the names
+    that are used there.
+    """
+    behind: dict[str, set[str]] = {}
+    for statement in (s for cell in shared for s in _parse(cell).body):
+        for name in _given(statement):
+            behind.setdefault(name, set()).update(_used(statement))
+    found = _used(_parse(source))
+    todo = list(found)
+    while todo:
+        new = behind.pop(todo.pop(), set()) - found
+        found |= new
+        todo += new
+    return found
+
+
+def _parse(source: str) -> ast.Module:
     try:
-        tree = ast.parse(textwrap.dedent(source))
+        return ast.parse(textwrap.dedent(source))
     except SyntaxError:
-        return set()
-    nodes = list(ast.walk(tree))
-    variables = [n for n in nodes if isinstance(n, ast.Name)]
-    own = {n.id for n in variables if isinstance(n.ctx, ast.Store)}
-    own |= {n.arg for n in nodes if isinstance(n, ast.arg)}
-    own |= {n.name for n in nodes if isinstance(n, ast.FunctionDef | ast.ClassDef)}
-    names = {n.id for n in variables} - own
-    for node in nodes:
-        if isinstance(node, ast.Attribute):
-            names.add(node.attr)
-        elif isinstance(node, ast.ImportFrom | ast.Import):
-            names |= {alias.name.rpartition(".")[2] for alias in node.names}
-    return names
+        return ast.Module([], [])
+
+
+def _given(code: ast.AST) -> set[str]:
+    """Return the names to which code gives a value."""
+    given = set()
+    for node in ast.walk(code):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            given.add(node.id)
+        elif isinstance(node, ast.arg):
+            given.add(node.arg)
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            given.add(node.name)
+        elif isinstance(node, ast.alias) and node.asname:
+            given.add(node.asname)
+    return given
+
+
+def _used(code: ast.AST) -> set[str]:
+    """Return the names that code imports, looks up, or reads without giving them a value."""
+    nodes = list(ast.walk(code))
+    read = {n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Store)}
+    looked_up = {n.attr for n in nodes if isinstance(n, ast.Attribute)}
+    imported = {n.name.rpartition(".")[2] for n in nodes if isinstance(n, ast.alias)}
+    return (read - _given(code)) | looked_up | imported
 
 
 def tensor(value: Any, shape: Sequence[int], what: str = "The result") -> Tensor:

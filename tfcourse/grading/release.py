@@ -85,7 +85,7 @@ def _header(question: Question, book: str) -> str:
     points = "1 point" if question.points == 1 else f"{question.points} points"
     return (
         f"## {question.title}\n\n`{question.id}` · {points} · about {question.minutes} minutes · "
-        f"difficulty {stars} · [the chapter]({book}/{question.section})"
+        f"difficulty {stars} · [the chapter]({book}/{question.section})\n"
     )
 
 

@@ -126,23 +126,14 @@ def run_cells(
     objects: dict[str, Any] = {"__name__": "__main__"}
     for source in cells:
         with contextlib.suppress(BaseException):
-            exec(compile(without_magics(source), "<shared cell>", "exec"), objects)
+            exec(compile(source, "<shared cell>", "exec"), objects)
         done()
     try:
-        exec(compile(without_magics(own), "<your cell>", "exec"), objects)
+        exec(compile(own, "<your cell>", "exec"), objects)
     except BaseException as error:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
         return {}, f"{type(error).__name__}{line}: {str(error)[:200]}"
     return objects, ""
-
-
-def without_magics(source: str) -> str:
-    """Blank the lines that only IPython understands."""
-    lines = source.splitlines()
-    return "\n".join(
-        f"{line[: len(line) - len(line.lstrip())]}pass" if line.lstrip()[:1] in ("%", "!") else line
-        for line in lines
-    )
 
 
 if __name__ == "__main__":
