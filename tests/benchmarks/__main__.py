@@ -11,7 +11,10 @@ from importlib import import_module
 
 from tests.benchmarks.table import HEADER, machine, print_lines
 
-NAMES = ["training_speed", "generation_speed", "step_memory", "tiny_preset", "muon", "book_build"]
+NAMES = [
+    *("training_speed", "generation_speed", "step_memory", "tiny_preset", "muon", "book_build"),
+    "grading_speed",
+]
 EXTRA = ["set_up"]  # only when asked for: it downloads everything again
 
 
