@@ -1,6 +1,6 @@
 """Run the benchmarks and print their table as Markdown, for the CHANGELOG.
 
-python -m tests.benchmarks                  all but set_up (about half an hour)
+python -m tests.benchmarks                  all but set_up (about three quarters of an hour)
 python -m tests.benchmarks training_speed   one or some, by the name of their file
 """
 
@@ -12,7 +12,12 @@ from importlib import import_module
 from tests.benchmarks.table import HEADER, machine, print_lines
 
 NAMES = [
-    *("training_speed", "generation_speed", "step_memory", "tiny_preset", "muon", "book_build"),
+    "training_speed",
+    "generation_speed",
+    "step_memory",
+    "tiny_preset",
+    "muon",
+    "book_build",
     "grading_speed",
 ]
 EXTRA = ["set_up"]  # only when asked for: it downloads everything again

@@ -314,7 +314,10 @@ def rows(
     of = sum(q.points for q in questions)
     for name in sorted({*records.results, *known}):
         result, entry = records.results.get(name), known.get(name, Entry(name, ""))
-        row: dict[str, object] = {"student": entry.student or name.removesuffix(".ipynb"), "file": name}
+        row: dict[str, object] = {
+            "student": entry.student or name.removesuffix(".ipynb"),
+            "file": name,
+        }
         if result is None:
             note = "nothing was handed in"
             score, days = 0.0, 0
