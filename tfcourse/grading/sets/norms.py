@@ -29,7 +29,7 @@ fold = Question(
     title="Fold γ and β into the next layer",
     points=3,
     minutes=10,
-    difficulty=3,
+    difficulty=2,
     section=f"{CHAPTER}#gain-and-shift-fold-away",
 )
 
@@ -49,22 +49,22 @@ def check_fold(
     right, old = weight * gain, torch.zeros(d_out) if bias is None else bias
     mistakes = {
         "The new weight looks like the old one: γ has to go somewhere.": weight,
-        "The weight looks divided by γ.": weight / gain,
-        "The sign of γ looks lost.": weight * gain.abs(),
+        "The weight looks divided by γ. γ multiplies what W reads.": weight / gain,
+        "The sign of γ looks lost. A gain may be negative.": weight * gain.abs(),
         PLUS_ONE: weight * (1 + gain),
     }
     biases = {
         "β looks multiplied by the weight that has γ in it already. γ does not scale β.": old
         + right @ shift,
-        "β looks left out of the new bias.": old,
-        "The old bias looks left out.": weight @ shift,
-        "What W makes of β looks taken away from the bias.": old - weight @ shift,
+        "β looks left out of the new bias. What does the linear layer make of it?": old,
+        "The old bias looks left out of the new one.": weight @ shift,
+        "What W makes of β looks subtracted. It is added.": old - weight @ shift,
     }
     if weight.shape[0] == weight.shape[1]:
         mistakes["γ looks applied to the outputs, the rows of W. It scales the inputs."] = (
             gain[:, None] * weight
         )
-        mistakes["The new weight looks transposed."] = right.T
+        mistakes["The new weight looks transposed. It is [d_out d], like the old one."] = right.T
         biases["β looks added as it is. It meets the linear layer first."] = old + shift
         biases["γ looks applied to the old bias. It scales what W reads."] = (
             old * gain + weight @ shift
@@ -92,7 +92,7 @@ def _(student: Student, draw: Draw) -> None:
     check_fold(student, draw.uniform(0.5, 2, 4), draw.normal(4), draw.normal(3, 4), None)
 
 
-# -- Its leak -------------------------------------------------------------------------------------
+# -- The leak -------------------------------------------------------------------------------------
 
 leaks = Question(
     "02.leaks",
@@ -100,7 +100,7 @@ leaks = Question(
     title="Which predictions see what they must not?",
     points=3,
     minutes=12,
-    difficulty=3,
+    difficulty=2,
     section=f"{CHAPTER}#along-which-axis-batchnorm-in-a-language-model",
 )
 
@@ -154,7 +154,7 @@ def check_leaks(
         "A prediction that becomes smaller looks missed.": may_not & (change.amax(-1) > 1e-5),
         "The changes of the features look added up. There +1 and −1 cancel.": may_not
         & (change.sum(dim=-1).abs() > 1e-5),
-        "Rounding looks counted as movement. The limit is 1e-5.": may_not
+        "Movements below the limit look counted. The limit is 1e-5.": may_not
         & (change.abs().amax(-1) > 0),
         "It looks turned round: true where nothing moves.": ~(moves & may_not),
         "It finds no leak, and there is one.": torch.zeros_like(moves),
@@ -202,11 +202,10 @@ layer_norm_gradient = Question(
     title="The gradient of LayerNorm, by hand",
     points=5,
     minutes=20,
-    difficulty=5,
+    difficulty=3,
     section=f"{CHAPTER}#layernorm-by-hand",
     forbid=(
         *("autograd", "backward", "requires_grad", "requires_grad_", "jvp", "_make_dual"),
-        "layer_norm",
         *("native_layer_norm_backward", *NORMS),
     ),
 )
@@ -238,20 +237,22 @@ def check_layer_norm_gradient(
             g64 - normed * along
         )
         / root,
-        "The two parts look taken away rightly; the division behind looks left out.": root * right,
+        "Both parts look subtracted; the division by s that follows looks left out.": root * right,
         "It looks divided by the variance, without the root.": right / root,
         "The part along x̂ looks summed over the features where a mean belongs.": (
             g64 - mean - normed * along * x.shape[-1]
         )
         / root,
         "The part along x̂ looks to have the wrong sign.": (g64 - mean + normed * along) / root,
-        "It looks like LayerNorm's result, or that of g: the gradient depends on both.": normed,
-        "The ε looks left out of x̂.": (g64 - mean - unit * (g64 * unit).mean(-1, keepdim=True))
-        / root,
+        "It looks like LayerNorm's result for x. The gradient depends on g, too.": normed,
+        "It looks like LayerNorm's result for g. The gradient depends on x, too.": norm_over(
+            g, eps
+        ),
+        "ε looks left out of x̂.": (g64 - mean - unit * (g64 * unit).mean(-1, keepdim=True)) / root,
         "It is 0 everywhere. LayerNorm does notice most movements of x.": torch.zeros_like(right),
-        "ε looks left out.": (g64 - mean - unit * (g64 * unit).mean(-1, keepdim=True))
+        "ε looks left out everywhere.": (g64 - mean - unit * (g64 * unit).mean(-1, keepdim=True))
         / variance.sqrt(),
-        "The ε looks left out of the divisor.": right * root / variance.sqrt(),
+        "ε looks left out of the last divisor.": right * root / variance.sqrt(),
     }
     y = tensor(student(x.to(g.dtype), g, eps), right.shape)
     compare(y, right, mistakes, says, tolerance)
@@ -267,12 +268,13 @@ def _(student: Student, draw: Draw) -> None:
     unbiased = (
         g - g.mean(dim=-1, keepdim=True) - other * (g * other).mean(dim=-1, keepdim=True)
     ) / root
-    require(not close(y, unbiased), "The variance looks divided by d − 1.")
-    for direction, what in ((torch.ones(8), "adds one number to all features"), (normed, "")):
-        along = (y * direction).mean(dim=-1)
-        what = what or "makes the centred vector longer"
-        says = f"LayerNorm does not notice when one {what}. This gradient says that it does."
-        compare(along, torch.zeros(4), says=says)
+    require(not close(y, unbiased), "The variance looks divided by d − 1. LayerNorm's is not.")
+    for direction, what in (
+        (torch.ones(8), "one number is added to all features"),
+        (normed, "the centred vector becomes longer"),
+    ):
+        says = f"LayerNorm does not notice when {what}. This gradient says that it does."
+        compare((y * direction).mean(dim=-1), torch.zeros(4), says=says)
 
 
 @layer_norm_gradient.check
