@@ -289,12 +289,14 @@ def _(student, draw):
 
 @HIDDEN.check("02.leaks")
 def _(student, draw):
-    """A layer that reads all positions, with one feature changed."""
+    """A layer that reads all positions, with one feature changed; one position alone."""
     mix = Tool("mix_positions", (-draw.uniform(0.1, 1, 4, 4),))
     x = draw.normal(3, 4, 5)
     other = x[1, 2].clone()
     other[3] += 1
     check_leaks(student, mix, x, 1, 2, other)
+    alone = Tool("mix_positions", (torch.ones(1, 1),))
+    check_leaks(student, alone, draw.normal(1, 1, 5), 0, 0, draw.normal(5))
 
 
 # -- BatchNorm ------------------------------------------------------------------------------------
