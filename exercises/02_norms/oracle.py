@@ -240,12 +240,12 @@ def _(student, draw):
 @HIDDEN.check("02.rms_norm_module")
 def _(student, draw):
     """Very small numbers in float16."""
-    for value in (1e-4, 1e-5):
+    for value in ("0.0001", "0.00001"):
         says = (
-            f"For numbers around {value:.0e} in float16, with an ε of 1e-12, the result is wrong. "
+            f"For numbers around {value} in float16, with an ε of 1e-12, the result is wrong. "
             "Which number on the way does not fit into float16?"
         )
-        check_half(student, draw, value, 1e-12, says)
+        check_half(student, draw, float(value), 1e-12, says)
 
 
 @HIDDEN.check("02.rms_norm_module")

@@ -290,9 +290,9 @@ def transformer_block_on(
             "The last norm looks left out.": v + m(v),
             "The norm after attention looks left out.": o(x + a(x) + m(x + a(x))),
         }
-    says = ""
-    if not close(y, right):
-        says = fault_of_parts(student, module, given) or fault_in_training(student, module, x, y)
+    lost = fault_of_parts(student, module, given)
+    require(not lost, lost)
+    says = "" if close(y, right) else fault_in_training(student, module, x, y)
     advice = "gives back x" if pre_norm else "norms x twice"
     says = says or (
         f"The numbers are not the right ones with pre_norm={pre_norm}. With both updates 0 the "
