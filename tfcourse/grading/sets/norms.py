@@ -211,76 +211,78 @@ layer_norm_gradient = Question(
 )
 
 
+def carry_back(g: Tensor, normed: Tensor, root: Tensor) -> Tensor:
+    """Carry a gradient back through a norm of these results and divisors."""
+    along = (g * normed).mean(dim=-1, keepdim=True)
+    return (g - g.mean(dim=-1, keepdim=True) - normed * along) / root
+
+
+def fault_of_gradient(y: Tensor, normed: Tensor, shrunk: bool) -> str:
+    """Say whether a gradient sees x move in a direction that LayerNorm does not see.
+
+    `shrunk`: ε is not next to nothing, so that LayerNorm sees x become longer.
+    """
+    directions = {"one number is added to all features": torch.ones_like(normed)}
+    if not shrunk:
+        directions["the centred vector becomes longer"] = normed
+    for what, direction in directions.items():
+        along = (y * direction).mean(dim=-1)
+        if not close(along, torch.zeros_like(along), 1e-3):
+            return f"LayerNorm does not notice when {what}. This gradient says that it does."
+    return NUMBERS
+
+
 def check_layer_norm_gradient(
-    student: Student,
-    x: Tensor,
-    g: Tensor,
-    eps: float,
-    tolerance: float = 1e-4,
-    says: str = NUMBERS,
+    student: Student, x: Tensor, g: Tensor, eps: float, tolerance: float = 1e-4, says: str = ""
 ) -> None:
     """Compare with the gradient that autograd finds in float64."""
-    given = x.double().requires_grad_()
+    y = tensor(student(x, g, eps), x.shape)
+    x, g = x.double(), g.double()
+    given = x.clone().requires_grad_()
     (right,) = torch.autograd.grad((norm_over(given, eps) * g).sum(), given)
-    x, g64 = x.double(), g.double()
     normed, variance = norm_over(x, eps), x.var(dim=-1, keepdim=True, correction=0)
-    root = (variance + eps).sqrt()
-    mean, along = g64.mean(dim=-1, keepdim=True), (g64 * normed).mean(dim=-1, keepdim=True)
-    unit = norm_over(x, 0.0)
+    root, unit, d = (variance + eps).sqrt(), norm_over(x, 0.0), x.shape[-1]
+    mean, along = g.mean(dim=-1, keepdim=True), (g * normed).mean(dim=-1, keepdim=True)
+    square = x.square().mean(dim=-1, keepdim=True)
     mistakes = {
-        "The statistics look like constants in it. Both move when x moves.": g64 / root,
+        "The statistics look like constants in it. Both move when x moves.": g / root,
         "The path through the mean is there; the one through the variance looks left out.": (
-            g64 - mean
-        )
-        / root,
+            (g - mean) / root
+        ),
         "The path through the variance is there; the one through the mean looks left out.": (
-            g64 - normed * along
-        )
-        / root,
+            (g - normed * along) / root
+        ),
         "Both parts look subtracted; the division by s that follows looks left out.": root * right,
         "It looks divided by the variance, without the root.": right / root,
         "The part along x̂ looks summed over the features where a mean belongs.": (
-            g64 - mean - normed * along * x.shape[-1]
+            (g - mean - normed * along * d) / root
+        ),
+        "The part along x̂ looks to have the wrong sign.": (g - mean + normed * along) / root,
+        "The variance looks divided by d − 1. LayerNorm's is not.": carry_back(
+            g, norm_over(x, eps, correction=1), (variance * d / (d - 1) + eps).sqrt()
+        ),
+        "It looks like the gradient of RMSNorm: x is not centred.": (
+            g - x * (g * x).mean(dim=-1, keepdim=True) / (square + eps)
         )
-        / root,
-        "The part along x̂ looks to have the wrong sign.": (g64 - mean + normed * along) / root,
+        / (square + eps).sqrt(),
         "It looks like LayerNorm's result for x. The gradient depends on g, too.": normed,
         "It looks like LayerNorm's result for g. The gradient depends on x, too.": norm_over(
             g, eps
         ),
-        "ε looks left out of x̂.": (g64 - mean - unit * (g64 * unit).mean(-1, keepdim=True)) / root,
+        "ε looks left out of x̂.": carry_back(g, unit, root),
         "It is 0 everywhere. LayerNorm does notice most movements of x.": torch.zeros_like(right),
-        "ε looks left out everywhere.": (g64 - mean - unit * (g64 * unit).mean(-1, keepdim=True))
-        / variance.sqrt(),
+        "ε looks left out everywhere.": carry_back(g, unit, variance.sqrt()),
         "ε looks left out of the last divisor.": right * root / variance.sqrt(),
     }
-    y = tensor(student(x.to(g.dtype), g, eps), right.shape)
-    compare(y, right, mistakes, says, tolerance)
+    shrunk = bool(eps > 1e-4 * variance.min())
+    compare(y, right, mistakes, says or fault_of_gradient(y, normed, shrunk), tolerance)
 
 
 @layer_norm_gradient.check
 def _(student: Student, draw: Draw) -> None:
-    """The two directions in which LayerNorm does not see x move."""
+    """Its numbers, on vectors whose mean is not 0."""
     x, g = 1 + draw.normal(4, 8, std=2), 1 + draw.normal(4, 8)
-    y = tensor(student(x, g, 1e-9), x.shape).double()
-    normed, root = norm_over(x, 1e-9), x.double().std(dim=-1, keepdim=True)
-    other = norm_over(x, 1e-9, correction=1)
-    unbiased = (
-        g - g.mean(dim=-1, keepdim=True) - other * (g * other).mean(dim=-1, keepdim=True)
-    ) / root
-    require(not close(y, unbiased), "The variance looks divided by d − 1. LayerNorm's is not.")
-    for direction, what in (
-        (torch.ones(8), "one number is added to all features"),
-        (normed, "the centred vector becomes longer"),
-    ):
-        says = f"LayerNorm does not notice when {what}. This gradient says that it does."
-        compare((y * direction).mean(dim=-1), torch.zeros(4), says=says)
-
-
-@layer_norm_gradient.check
-def _(student: Student, draw: Draw) -> None:
-    """Its numbers."""
-    check_layer_norm_gradient(student, draw.normal(4, 6), 1 + draw.normal(4, 6), 1e-5)
+    check_layer_norm_gradient(student, x, g, 1e-5)
 
 
 @layer_norm_gradient.check
