@@ -149,3 +149,9 @@ def attention(q, k, v, mask):
     scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~mask, -math.inf)
     best = torch.nn.functional.one_hot(scores.argmax(dim=-1), k.shape[-2]).to(v.dtype)
     return best * mask.any(dim=-1, keepdim=True) @ v
+
+
+# wrong: the values scaled to length 1
+def attention(q, k, v, mask):
+    scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~mask, -math.inf)
+    return scores.softmax(dim=-1).nan_to_num() @ F.normalize(v, dim=-1)

@@ -136,3 +136,11 @@ def grouped_attention(q, k, v, mask):
     scores = mean @ k.mT / math.sqrt(q.shape[-1])
     mixed = scores.masked_fill(~mask, -math.inf).softmax(dim=-1) @ v
     return mixed.repeat_interleave(groups, dim=1)
+
+
+# wrong: divided after the softmax
+def grouped_attention(q, k, v, mask):
+    groups = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
+    weights = (q @ k.mT).masked_fill(~mask, -math.inf).softmax(dim=-1)
+    return weights / math.sqrt(q.shape[-1]) @ v

@@ -271,3 +271,32 @@ class TransformerBlock(nn.Module):
         for f, n in ((self.attention, self.norm_1), (self.mlp, self.norm_2)):
             x = x + f(n(x)) if self.pre_norm else n(x + f(x))
         return x
+
+
+# wrong: a learned factor on each branch
+class TransformerBlock(nn.Module):
+    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+        super().__init__()
+        self.attention, self.norm_1, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
+        self.factors = nn.Parameter(torch.ones(2))
+        self.pre_norm = pre_norm
+
+    def forward(self, x):
+        parts = (self.attention, self.norm_1), (self.mlp, self.norm_2)
+        for factor, (f, n) in zip(self.factors, parts):
+            x = x + factor * f(n(x)) if self.pre_norm else n(x + factor * f(x))
+        return x
+
+
+# right: the parts under two names each
+class TransformerBlock(nn.Module):
+    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+        super().__init__()
+        self.attention, self.norm_1, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
+        self.parts = nn.ModuleList([attention, norm_1, mlp, norm_2])
+        self.pre_norm = pre_norm
+
+    def forward(self, x):
+        for f, n in ((self.parts[0], self.parts[1]), (self.parts[2], self.parts[3])):
+            x = x + f(n(x)) if self.pre_norm else n(x + f(x))
+        return x

@@ -35,6 +35,7 @@ TOO_SMALL = "The scores look divided by d_k, not by its root."
 LATE = "The mask looks applied after the softmax: what it hides still counts in the sum."
 AXIS = "The softmax looks taken down the columns. The weights of one query add up to 1."
 UNMASKED = "The mask looks ignored."
+NOT_FINITE = "The result is NaN or infinite. Does an exponential overflow, or is a divisor 0?"
 ZERO = "What may not be read looks given a finite score, such as 0, and so keeps a weight."
 INVERTED = "The mask looks read the other way round. True means: may be read."
 
@@ -84,18 +85,22 @@ def causal_mask_on(student: Student, n_queries: int, n_keys: int) -> None:
         "A query looks able to read one position of the future.": ones.tril(more + 1),
         "The diagonal looks counted from the top left. The last query stands at the last key, so "
         "the first query already has keys before it.": ones.tril(),
-        "A query looks able to read itself and what comes later.": ones.triu(more),
+        "A query looks able to read itself and what comes later. Is there a row for each query, "
+        "a column for each key?": ones.triu(more),
         "A query looks able to read its own position alone.": ones.triu(more) & right,
         "The keys before the first query look hidden.": right & (torch.arange(n_keys) >= more),
         "Everything may be read: the future as well.": ones,
     }
     i, j = (mask != right).nonzero()[0].tolist() if (mask != right).any() else (0, 0)
+    found = (
+        f"lets query {i} read key {j}" if mask[i, j] else f"keeps query {i} from reading key {j}"
+    )
     compare(
         mask.float(),
         right.float(),
         {message: result.float() for message, result in mistakes.items()},
-        says=f"With {n_queries} queries and {n_keys} keys, counted from 0, query {i} "
-        f"{'may' if mask[i, j] else 'may not'} read key {j}. At which key does that query stand?",
+        says=f"With {n_queries} queries and {n_keys} keys, counted from 0, it {found}. Where does "
+        "that query stand?",
     )
 
 
@@ -117,8 +122,8 @@ masked_softmax = Question(
     "03.masked_softmax",
     "masked_softmax",
     title="A softmax that survives",
-    points=2,
-    minutes=10,
+    points=3,
+    minutes=12,
     difficulty=2,
     section=f"{CHAPTER}#the-mask-a-weight-of-exactly-0",
     forbid=(
@@ -155,7 +160,7 @@ def fault_of(weights: Tensor, mask: Tensor, tolerance: float) -> str:
         return f"The weights of a query add up to {total[off.argmax()]:.3f}, not to 1."
     if (weights[~mask].abs() > tolerance).any():
         return "What may not be read has a weight that is not 0."
-    return "The weights of a query add up to 1, but are not the softmax of these scores."
+    return "The weights of a query add up to 1, but are not the softmax of the scores."
 
 
 def masked_softmax_on(
@@ -176,8 +181,8 @@ def masked_softmax_on(
     nothing = (weights == 0).all(-1, keepdim=True)
     require(
         not (nothing & ~empty).any(),
-        "All weights of a query are 0, though it may read something. Which scores take part where "
-        "the largest is looked for?",
+        "All weights of a query are 0, though it may read something. Can all of its exponentials "
+        "become 0?",
     )
     mistakes = {
         "A query that may read nothing has to get zeros, not weights.": torch.where(
@@ -263,7 +268,7 @@ def attention_on(
     finite = torch.isfinite(y)
     if not finite.all():
         where = " for a query that may read nothing" if (finite | ~some).all() else ""
-        raise Wrong(f"The result is NaN or infinite{where}.")
+        raise Wrong(f"The result is NaN or infinite{where}." if where else NOT_FINITE)
     attend, root = functools.partial(reference_attention, q, k, v), math.sqrt(q.shape[-1])
     right, everything = attend(mask), torch.ones_like(mask)
     mistakes = {
@@ -289,7 +294,9 @@ def attention_on(
     if not close(y.double(), right, tolerance):  # with one value for each key, the weights come out
         eye = torch.eye(k.shape[-2], dtype=v.dtype).expand(*k.shape[:-1], k.shape[-2])
         weights = tensor(student(q, k, eye, mask), (*q.shape[:-1], k.shape[-2]))
-        says = fault_of(weights, mask, max(tolerance, 1e-3))
+        says = "The weights are right, but not what they make of the values."
+        if not close(weights.double(), reference_attention(q, k, eye, mask), tolerance):
+            says = fault_of(weights, mask, max(tolerance, 1e-3))
     compare(y.double(), right, mistakes, says, tolerance)
 
 

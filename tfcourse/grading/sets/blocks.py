@@ -22,13 +22,14 @@ from tfcourse.grading.questions import (
     require,
     tensor,
 )
-from tfcourse.grading.sets.attention import attention, causal_mask, masked_softmax
+from tfcourse.grading.sets.attention import NOT_FINITE, attention, causal_mask, masked_softmax
 from tfcourse.grading.sets.heads import (
     causal_attention,
     fault_in_training,
-    fill,
     grouped_attention,
     layer_state,
+    make_filled,
+    make_module,
     per_head,
 )
 from tfcourse.grading.wire import Kept, Tool
@@ -55,10 +56,10 @@ def mlp_state(draw: Draw, d: int, d_ff: int, gated: bool) -> dict[str, Tensor]:
 
 def mlp_on(student: Student, draw: Draw, d: int, d_ff: int, gated: bool, x: Tensor) -> None:
     """Compare the layer with the package's, and with known mistakes."""
-    module, state = student(d, d_ff, gated), mlp_state(draw, d, d_ff, gated)
-    fill(student, module, state)
+    state = mlp_state(draw, d, d_ff, gated)
+    module = make_filled(student, state, d, d_ff, gated)
     y = tensor(student.call(module, x), x.shape)
-    require(bool(torch.isfinite(y).all()), "The result is NaN or infinite.")
+    require(bool(torch.isfinite(y).all()), NOT_FINITE)
     kind: Any = "swiglu" if gated else "gelu"
     layer = make_feed_forward(
         ModelConfig(vocab_size=2, d_model=d, n_heads=1, d_ff=d_ff, activation=kind)
@@ -74,22 +75,24 @@ def mlp_on(student: Student, draw: Draw, d: int, d_ff: int, gated: bool, x: Tens
             "The gate looks like a sigmoid. SiLU is g · sigmoid(g).": g.sigmoid() * p,
             "The gate looks bent by GELU. SwiGLU has SiLU.": F.gelu(g) * p,
             "The gate and what passes look added. They are multiplied.": F.silu(g) + p,
-            "SiLU looks applied to the product.": F.silu(g * p),
-            "SiLU looks applied to both halves.": F.silu(g) * F.silu(p),
+            "SiLU looks applied to the product. Only the gate is bent.": F.silu(g * p),
+            "SiLU looks applied to both halves. Only the gate is bent.": F.silu(g) * F.silu(p),
             "What passes looks bent as well, by GELU. Only the gate is bent.": F.silu(g)
             * F.gelu(p),
-            "The gate looks used without its bend.": g * p,
-            "The gate looks left out.": F.silu(p),
+            "The gate looks used without its bend. It goes through SiLU.": g * p,
+            "The gate looks left out. What passes is multiplied by it.": F.silu(p),
             "With gated=True it looks like the plain MLP.": F.gelu(p),
         }
     else:
         layer.load_state_dict(state)
         mistakes = {
             "The two matrices look joined without a bend. Then they are one matrix.": p,
-            "It looks like ReLU.": p.relu(),
+            "It looks like ReLU. The plain MLP has GELU.": p.relu(),
             "It looks like SiLU. The plain MLP has GELU.": F.silu(p),
-            "It looks like tanh.": p.tanh(),
-            "GELU looks applied before the first matrix.": F.gelu(x) @ state["up.weight"].T,
+            "It looks like tanh. The plain MLP has GELU.": p.tanh(),
+            "GELU looks applied before the first matrix. It bends what that matrix measures.": (
+                F.gelu(x) @ state["up.weight"].T
+            ),
         }
     wrong = {message: hidden @ down for message, hidden in mistakes.items()}
     with torch.no_grad():
@@ -141,17 +144,20 @@ def block_parameters_on(student: Student, d: int, d_ff: int, H: int, K: int) -> 
         + norms,
         "d_ff looks taken as 4d. It is an argument.": right - mlp_part + 8 * d**2,
         "2d are missing. A block has two norms, each with a gain γ and a shift β.": right - 2 * d,
-        "The output projection looks left out.": right - d * d,
+        "The output projection looks left out. It is a matrix of attention, too.": right - d * d,
         "Keys and values look counted for every query head.": right - kv + 2 * d * d,
         "The heads look counted at full width. Each has d / n_heads features.": right
         - (2 * d * d + kv)
         + 2 * H * d * d
         + 2 * K * d * d,
-        "Only one of keys and values looks counted.": right - kv // 2,
-        "Only one of keys and values looks shared.": right - kv // 2 + d * d,
+        "Only one of keys and values looks counted. Each has its matrix.": right - kv // 2,
+        "Only one of keys and values looks shared. Both are.": right - kv // 2 + d * d,
         "The output projection looks as narrow as the shared values. It reads what all query heads "
         "hand over.": right - d * d + kv // 2,
-        "Attention looks counted for one head alone.": right - 2 * d * d - kv + 4 * d * (d // H),
+        "Attention looks counted for one head alone. Its matrices serve all heads.": right
+        - 2 * d * d
+        - kv
+        + 4 * d * (d // H),
         "Three norms look counted. The last one of a stack is no part of a block.": right + 2 * d,
         "Biases look counted in the MLP. The matrices of this block have none.": right + d_ff + d,
         "The MLP has two matrices; one looks left out.": right - mlp_part // 2,
@@ -205,17 +211,23 @@ def parts(draw: Draw, d: int, H: int) -> list[Tool]:
 
 
 def fault_of_parts(student: Student, module: Kept, given: list[Tool]) -> str:
-    """Say whether a weight of the parts is missing among the block's."""
-    own = [] if module.kind != "module" else list(student.state(module).values())
-    for tool in given:
-        for weight in tool.args:
-            if isinstance(weight, Tensor) and not any(torch.equal(weight, t) for t in own):
-                return (
-                    f"The weights of a part that was handed over ({tool.name}) are not among the "
-                    "block's. A module finds the parameters of modules that are its attributes; an "
-                    "optimizer trains those alone."
-                )
-    return ""
+    """Say whether the block's weights lack one of its parts', or hold one that no part has."""
+    own = student.state(module)
+    names = ("attention", "norm_1", "mlp", "norm_2")
+    weights = [
+        (name, weight)
+        for name, tool in zip(names, given, strict=True)
+        for weight in tool.args
+        if isinstance(weight, Tensor)
+    ]
+    for name, weight in weights:
+        if not any(weight.equal(value) for value in own.values()):
+            return (
+                f"The weights of {name} are not among the block's. A module finds the parameters "
+                "of modules that are its attributes; an optimizer trains those alone."
+            )
+    extra = [name for name, value in own.items() if not any(value.equal(w) for _, w in weights)]
+    return f"It holds {', '.join(extra)}, which no part has." if extra else ""
 
 
 def package_block(given: list[Tool], d: int, H: int, pre_norm: bool) -> Block:
@@ -232,7 +244,7 @@ def transformer_block_on(
     student: Student, given: list[Tool], d: int, H: int, pre_norm: bool, x: Tensor
 ) -> None:
     """Compare the block with the package's, and with known mistakes."""
-    module = student(*given, pre_norm)
+    module = make_module(student, *given, pre_norm)
     y = tensor(student.call(module, x), x.shape)
     block = package_block(given, d, H, pre_norm)
     first, second = block.branches
@@ -255,11 +267,13 @@ def transformer_block_on(
             "x looks added once more in the second sum: u holds it already.": x + u + m(o(u)),
             "The second residual looks left out.": m(o(u)),
             "The first residual looks left out.": a(n(x)) + m(o(a(n(x)))),
-            "The two norms look exchanged.": swapped + m(n(swapped)),
-            "The first norm looks used twice.": u + m(n(u)),
+            "The two norms look exchanged. norm_1 is attention's.": swapped + m(n(swapped)),
+            "The first norm looks used twice. The MLP's branch has its own.": u + m(n(u)),
             "The MLP looks placed before attention.": thought + a(n(thought)),
             "The MLP looks fed without its norm.": u + m(u),
-            "The stream itself looks normed at the end.": o(u + m(u)),
+            "The second norm looks applied to the stream at the end, not in the branch.": o(
+                u + m(u)
+            ),
         }
         post = {
             "It looks like pre-norm: pre_norm=False has the norm on the stream.": u + m(o(u)),
@@ -267,18 +281,18 @@ def transformer_block_on(
             "The MLP's update looks added to x, so what attention wrote is lost.": o(x + m(v)),
             "Attention and MLP both look at x. The MLP reads what attention wrote.": o(v + m(x)),
             "The residuals look left out.": o(m(n(a(x)))),
-            "The norms look applied before and after the parts.": (
+            "The norms look applied before the parts and after the sums.": (
                 o(n(x + a(n(x))) + m(o(n(x + a(n(x))))))
             ),
             "The second residual looks left out.": o(m(v)),
-            "The two norms look exchanged.": n(o(x + a(x)) + m(o(x + a(x)))),
-            "The first norm looks used twice.": n(v + m(v)),
+            "The two norms look exchanged. norm_1 is attention's.": n(o(x + a(x)) + m(o(x + a(x)))),
+            "The first norm looks used twice. The second sum has its own.": n(v + m(v)),
             "The last norm looks left out.": v + m(v),
             "The norm after attention looks left out.": o(x + a(x) + m(x + a(x))),
         }
-    says = ""
-    if not close(y, right):
-        says = fault_of_parts(student, module, given) or fault_in_training(student, module, x, y)
+    lost = fault_of_parts(student, module, given)
+    require(not lost, lost)
+    says = "" if close(y, right) else fault_in_training(student, module, x, y)
     advice = "gives back x" if pre_norm else "norms x twice"
     says = says or (
         f"The numbers are not the right ones with pre_norm={pre_norm}. With both updates 0 the "

@@ -27,6 +27,7 @@ from tfcourse.grading.sets.attention import (
     CHAPTER,
     INVERTED,
     LATE,
+    NOT_FINITE,
     READY_MADE,
     TOO_SMALL,
     UNDIVIDED,
@@ -40,7 +41,7 @@ per_head = Question(
     "03.per_head",
     "per_head",
     title="Heads apart, and side by side again",
-    points=2,
+    points=3,
     minutes=10,
     difficulty=2,
     section=f"{CHAPTER}#several-heads",
@@ -68,7 +69,7 @@ def per_head_on(student: Student, x: Tensor, table: Tensor) -> None:
         "After f the features look dealt out in turn. Each head's d_k stay together.": rearrange(
             right, "b h l k -> b l (k h)"
         ),
-        "f looks left out.": x,
+        "f looks left out. It works on the heads between the split and the merge.": x,
     }  # fmt: skip
     fits = close(student(x, H, Tool("scale", (1.0,))), x)
     compare(
@@ -98,7 +99,7 @@ grouped_attention = Question(
     "03.grouped_attention",
     "grouped_attention",
     title="Query heads that share keys and values",
-    points=2,
+    points=3,
     minutes=12,
     difficulty=2,
     section=f"{CHAPTER}#several-heads",
@@ -111,7 +112,7 @@ def grouped_attention_on(
 ) -> None:
     """Compare grouped attention with the right one and with known mistakes."""
     y = tensor(student(q, k, v, mask), q.shape)
-    require(bool(torch.isfinite(y).all()), "The result is NaN or infinite.")
+    require(bool(torch.isfinite(y).all()), NOT_FINITE)
     groups = q.shape[1] // k.shape[1]
     (near_k, tiled_k, along_k), (near_v, tiled_v, along_v) = (
         (
@@ -133,8 +134,12 @@ def grouped_attention_on(
         "The values are shared by neighbours, but the keys look tiled.": attend(
             tiled_k, near_v, mask
         ),
-        "Only the first key and value head looks used.": attend(k[:, :1], v[:, :1], mask),
-        "The key and value heads look averaged.": attend(mean_k, mean_v, mask),
+        "One head of keys and values looks used for all query heads, the first.": attend(
+            k[:, :1], v[:, :1], mask
+        ),
+        "The key and value heads look averaged. A query head reads one of them.": attend(
+            mean_k, mean_v, mask
+        ),
         "The positions look repeated, not the heads.": attend(along_k, along_v, mask),
         UNDIVIDED: right(mask, divide=1),
         TOO_SMALL: right(mask, divide=q.shape[-1]),
@@ -146,12 +151,18 @@ def grouped_attention_on(
     }
     says = ""
     if not close(y.double(), right(mask), tolerance):
-        # Values that hold the number of their head say which head each query head reads.
-        numbers = torch.arange(float(k.shape[1])).to(v.dtype)[:, None, None].expand(v.shape)
-        read = tensor(student(q, k, numbers, mask), q.shape)[0, :, 0, 0].tolist()
-        which = " ".join(f"{n:.3g}" for n in read)
+        # Values of 1 add up the weights; those that hold the number of their head say which one
+        # each query head reads.
+        ones = torch.ones_like(v)
+        numbers = ones * torch.arange(float(k.shape[1])).to(v.dtype)[:, None, None]
+        total, read = (
+            tensor(student(q, k, values, mask), q.shape)[0, :, 0, 0] for values in (ones, numbers)
+        )
+        which = " ".join(f"{n:.3g}" for n in read.tolist())
         says = f"Counted from 0, the query heads read these heads of values: {which}."
-        if [round(n, 2) for n in read] == [h // groups for h in range(q.shape[1])]:
+        if not close(total, torch.ones_like(total), 1e-2):
+            says = "The weights of a query do not add up to 1."
+        elif close(read, torch.arange(len(read)) // groups, 1e-2):
             says = "The values are shared as they should be; the weights are not the right ones."
     compare(y.double(), right(mask), mistakes, says, tolerance)
 
@@ -176,7 +187,7 @@ causal_attention = Question(
     "03.causal_attention",
     "CausalAttention",
     title="Multi-head causal attention",
-    points=4,
+    points=5,
     minutes=20,
     difficulty=3,
     section=f"{CHAPTER}#the-model-does-the-same",
@@ -184,9 +195,19 @@ causal_attention = Question(
 )
 
 
-def fill(student: Student, module: Kept, state: dict[str, Tensor]) -> None:
-    """Load weights into the student's module, or say which of them it has not."""
-    require(module.kind == "module", "It makes no nn.Module.")
+def make_module(student: Student, *args: Any) -> Kept:
+    """Make an object of the student's class."""
+    module = student(*args)
+    made = isinstance(module, Kept) and module.kind == "module"
+    require(
+        made, "It makes no nn.Module. Derive the class from it, and call its __init__ in yours."
+    )
+    return module
+
+
+def make_filled(student: Student, state: dict[str, Tensor], *args: Any) -> Kept:
+    """Make the student's module and load weights into it, or say which of them it has not."""
+    module = make_module(student, *args)
     own = student.state(module)
     for name, weight in state.items():
         require(
@@ -197,6 +218,7 @@ def fill(student: Student, module: Kept, state: dict[str, Tensor]) -> None:
     extra = [name for name in own if name not in state]
     require(not extra, f"It has {', '.join(extra)}, which the question does not ask for.")
     student.load(module, state)
+    return module
 
 
 def fault_in_training(student: Student, module: Kept, x: Tensor, y: Tensor) -> str:
@@ -249,16 +271,16 @@ def causal_attention_on(
     student: Student, draw: Draw, d: int, H: int, x: Tensor, tolerance: float = 1e-4
 ) -> None:
     """Compare the layer with the package's, and with known mistakes."""
-    module, state = student(d, H), layer_state(draw, d)
-    fill(student, module, state)
+    state = layer_state(draw, d)
+    module = make_filled(student, state, d, H)
     y = tensor(student.call(module, x), x.shape)
     B, L, _ = x.shape
     if not torch.isfinite(y).all():
         alone = torch.isfinite(y[:, 1:]).all() and L > 1
         raise Wrong(
-            "The first position's result is NaN: may it read itself?"
+            "The first position's result is NaN or infinite: may it read itself?"
             if alone
-            else "The result is NaN or infinite."
+            else NOT_FINITE
         )
     layer = tools.attention_layer(state["qkv.weight"], state["out.weight"], H)
     right, mask = layer(x).detach(), oracle.causal_mask(L, L)
@@ -308,7 +330,7 @@ def causal_attention_on(
         "then all values.": by_hand(mask, layout="(h three k)"),
         "The features look dealt out to the heads in turn. Head 1 has the first d_k of them.":
         by_hand(mask, layout="(three k h)", merge="b h l k -> b l (k h)"),
-        "The output projection looks left out.": layer_by_hand(
+        "The output projection looks left out. It comes after the heads are merged.": layer_by_hand(
             x, {**state, "out.weight": torch.eye(d)}, H, mask
         ),
         "It looks like one head of width d. Each head has its own weights.": layer_by_hand(
@@ -331,7 +353,6 @@ def _(student: Student, draw: Draw) -> None:
 @causal_attention.check
 def _(student: Student, draw: Draw) -> None:
     """A later word must not change an earlier result."""
-    module = student(6, 2)
-    fill(student, module, layer_state(draw, 6))
+    module = make_filled(student, layer_state(draw, 6), 6, 2)
     says = fault_in_reading(student, module, draw.normal(1, 4, 6))
     require(not says, says)

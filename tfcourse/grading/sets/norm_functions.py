@@ -11,8 +11,11 @@ from tfcourse.grading.questions import Draw, Question, Student, compare, require
 
 CHAPTER = "02_norms.html"
 NUMBERS = "The numbers are not the right ones."
-NORMS = ("native_layer_norm", "batch_norm", "group_norm", "instance_norm")
-"""PyTorch's functions that could do a norm's work under another name."""
+NORMS = (
+    *("layer_norm", "native_layer_norm", "rms_norm", "batch_norm", "group_norm"),
+    "instance_norm",
+)
+"""PyTorch's functions that do a norm's work, under its own name or another."""
 
 
 def norm_over(
@@ -49,7 +52,9 @@ def check_rms(student: Student, x: Tensor) -> None:
         "between widths does not grow with d.": x64.square().sum(dim=-1).sqrt(),
         "It looks like the mean of the absolute values: another average than the one that RMS "
         "names.": x64.abs().mean(dim=-1),
-        "It looks like the absolute value of the mean. There +3 and −3 cancel.": x64.mean(-1).abs(),
+        "It looks like the absolute value of the mean. In a mean +3 and −3 cancel.": x64.mean(
+            -1
+        ).abs(),
         "It looks like the standard deviation: the mean is taken away.": x64.std(-1, correction=0),
         "The sum of squares looks divided by d − 1.": x64.square()
         .sum(dim=-1)
@@ -60,8 +65,8 @@ def check_rms(student: Student, x: Tensor) -> None:
         .div(len(x))
         .sqrt(),
         "Something looks added under the root. A size needs no ε.": (mean_square + 1e-5).sqrt(),
-        "It looks like one over the size.": 1 / mean_square.sqrt(),
-        "It looks like one size for all vectors together.": mean_square.mean()
+        "It looks like one over the size, as a norm uses it.": 1 / mean_square.sqrt(),
+        "It looks like one size for all vectors. Each vector has its own.": mean_square.mean()
         .sqrt()
         .expand(x.shape[:-1]),
     }
@@ -90,7 +95,7 @@ layer_norm = Question(
     minutes=10,
     difficulty=2,
     section=f"{CHAPTER}#layernorm-by-hand",
-    forbid=("layer_norm", "LayerNorm", *NORMS),
+    forbid=("LayerNorm", "RMSNorm", *NORMS),
 )
 IGNORED = (
     "The ε that is given looks ignored: a large one does not change the result as it should. Where "
@@ -133,7 +138,8 @@ def mistakes_of_layer_norm(x: Tensor, gain: Tensor, shift: Tensor, eps: float) -
         "More axes than the last look used for the statistics. No position may see another.": gain
         * norm_over(x, eps, everywhere[1:] or (0,))
         + shift,
-        "ε looks squared.": gain * norm_over(x, eps**2) + shift,
+        "ε looks squared. It is added to the variance as it is.": gain * norm_over(x, eps**2)
+        + shift,
         IGNORED: gain * norm_over(x, 1e-5) + shift,
     }
 
@@ -172,7 +178,8 @@ def _(student: Student, draw: Draw) -> None:
     """A constant vector, where the variance is 0."""
     gain, shift = draw.uniform(0.5, 2, 4), draw.normal(4)
     y = tensor(student(torch.full((2, 4), 3.0), gain, shift, 1e-5), (2, 4))
-    require(bool(torch.isfinite(y).all()), "A constant vector gives NaN. What is ε for?")
+    finite = bool(torch.isfinite(y).all())
+    require(finite, "For a constant vector the result is NaN or infinite. What is ε for?")
     compare(y, shift.expand(2, 4), says="A constant vector has nothing left: only β comes out.")
 
 
@@ -184,9 +191,9 @@ rms_norm = Question(
     title="RMSNorm with its gain",
     points=2,
     minutes=6,
-    difficulty=2,
+    difficulty=1,
     section=f"{CHAPTER}#rmsnorm-leave-the-mean-in",
-    forbid=("rms_norm", "RMSNorm", "layer_norm", "LayerNorm", *NORMS),
+    forbid=("LayerNorm", "RMSNorm", *NORMS),
 )
 
 
@@ -246,8 +253,9 @@ def _(student: Student, draw: Draw) -> None:
 def _(student: Student, draw: Draw) -> None:
     """A vector of zeros."""
     y = tensor(student(torch.zeros(2, 4), draw.uniform(0.5, 2, 4), 1e-5), (2, 4))
-    require(bool(torch.isfinite(y).all()), "A vector of zeros gives NaN. What is ε for?")
-    compare(y, torch.zeros(2, 4), says="A vector of zeros does not stay one.")
+    finite = bool(torch.isfinite(y).all())
+    require(finite, "For a vector of zeros the result is NaN or infinite. What is ε for?")
+    compare(y, torch.zeros(2, 4), says="A vector of zeros does not stay a vector of zeros.")
 
 
 # -- ε --------------------------------------------------------------------------------------------
@@ -258,16 +266,13 @@ largest_eps = Question(
     title="How large may ε be?",
     points=3,
     minutes=10,
-    difficulty=3,
+    difficulty=2,
     section=f"{CHAPTER}#epsilon-where-it-takes-over",
 )
 
 
-BOUND = "With this ε one vector comes out smaller than allowed, or a larger ε would do."
-
-
-def check_largest_eps(student: Student, x: Tensor, share: float, says: str = BOUND) -> None:
-    """Compare with the exact bound, whatever its order of magnitude."""
+def check_largest_eps(student: Student, x: Tensor, share: float, hint: str = "") -> None:
+    """Compare with the exact bound, whatever its order of magnitude; a hint is said at the end."""
     x64 = x.double()
     variance = x64.var(dim=-1, correction=0)
     least = variance.min()
@@ -284,9 +289,7 @@ def check_largest_eps(student: Student, x: Tensor, share: float, says: str = BOU
         "It looks as if ε stood outside of the root, beside the standard deviation.": least.sqrt()
         * (1 - share)
         / share,
-        "It looks like the root of the answer. ε stands beside the variance.": (
-            least * rest
-        ).sqrt(),
+        "It looks like a bound for √ε. ε stands beside the variance.": (least * rest).sqrt(),
         "It looks as if `share` were not squared: the variance and ε stand under a root.": least
         * (1 - share)
         / share,
@@ -299,11 +302,13 @@ def check_largest_eps(student: Student, x: Tensor, share: float, says: str = BOU
     eps = student(x, share)
     # As shares of the right value: it may be of any size.
     value = tensor(torch.as_tensor(eps, dtype=torch.float64), (), "ε") / (least * rest)
+    require(bool(torch.isfinite(value)), f"ε is NaN or infinite.{hint}")
+    small, large = "at least one vector comes out too small", "a larger one would do, too"
     compare(
         value,
         torch.ones(()).double(),
         {message: wrong / (least * rest) for message, wrong in mistakes.items()},
-        says,
+        f"With this ε {small if value > 1 else large}.{hint}",
         tolerance=1e-3,
     )
 

@@ -20,6 +20,7 @@ from tfcourse.grading.wire import Kept
 from tfcourse.norms import LayerNorm, RMSNorm
 
 Mistakes = dict[str, Tensor]
+TOO_EARLY = "Which step leaves the range of its dtype, or is rounded before the end?"
 
 # -- Modules --------------------------------------------------------------------------------------
 
@@ -41,7 +42,8 @@ def loaded(
     for name in names:
         require(
             name in state,
-            f"`{name}` is neither a parameter nor a buffer of it; it has {list(state) or 'none'}.",
+            f"`{name}` is neither a parameter nor a buffer of it; it has "
+            f"{', '.join(state) or 'none'}. Keep the names that the question gives.",
         )
         start = tensor(state[name], old[name].shape, f"`{name}`")
         compare(start, old[name], says=f"`{name}` does not start with the numbers asked for.")
@@ -82,7 +84,8 @@ def check_module(
     trainable = sorted(name for name in run.gradients if not name.startswith("input"))
     require(
         trainable == names,
-        f"What training can change in it is {trainable or 'nothing'}; it has to be {names}.",
+        f"What training can change in it is {', '.join(trainable) or 'nothing'}; it has to be "
+        f"{', '.join(names)}.",
     )
     leaves = {"input 0": given, **dict(ours.named_parameters())}
     found = torch.autograd.grad((right * weights).sum(), list(leaves.values()))
@@ -112,9 +115,9 @@ layer_norm_module = Question(
     title="LayerNorm as a module",
     points=3,
     minutes=10,
-    difficulty=3,
+    difficulty=2,
     section=f"{CHAPTER}#layernorm-by-hand",
-    forbid=("layer_norm", *NORMS),
+    forbid=NORMS,
 )
 
 
@@ -153,7 +156,7 @@ def _(student: Student, draw: Draw) -> None:
 def _(student: Student, draw: Draw) -> None:
     """Large numbers in float16."""
     x = draw.uniform(-1000, 1000, 3, 16).to(torch.float16)
-    says = "In float16, with numbers up to 1,000, the result is wrong. What is 1,000 squared there?"
+    says = f"In float16, with numbers up to 1,000, the result is wrong. {TOO_EARLY}"
     check_layer_norm_module(student, draw, x, 1e-5, 5e-3, says)
 
 
@@ -163,9 +166,9 @@ rms_norm_module = Question(
     title="RMSNorm that survives half precision",
     points=4,
     minutes=12,
-    difficulty=3,
+    difficulty=2,
     section=f"{CHAPTER}#half-precision",
-    forbid=("rms_norm", "layer_norm", *NORMS),
+    forbid=NORMS,
 )
 
 
@@ -204,7 +207,7 @@ def _(student: Student, draw: Draw) -> None:
 @rms_norm_module.check
 def _(student: Student, draw: Draw) -> None:
     """Numbers around 300 in float16."""
-    says = "For numbers around 300 in float16 the result is wrong. What is 300 squared there?"
+    says = f"For numbers around 300 in float16 the result is wrong. {TOO_EARLY}"
     check_half(student, draw, 300.0, 1e-5, says)
 
 
@@ -216,9 +219,9 @@ batch_norm = Question(
     title="BatchNorm over positions, in both modes",
     points=5,
     minutes=20,
-    difficulty=4,
+    difficulty=3,
     section=f"{CHAPTER}#along-which-axis-batchnorm-in-a-language-model",
-    forbid=("layer_norm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LazyBatchNorm1d", *NORMS),
+    forbid=("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LazyBatchNorm1d", *NORMS),
 )
 BATCH_NORM_STATE = ("weight", "bias", "running_mean", "running_var")
 
@@ -253,10 +256,14 @@ def mistakes_of_batch_norm(x: Tensor, ours: Reference, training: bool) -> Mistak
             "The statistics look taken over the batch axis alone, one for each place in the text. "
             "Over which axes does BatchNorm average?": norm_over(x, eps, (0,)),
             "One mean looks taken for all features together.": norm_over(x, eps, (0, 1, 2)),
-            "In training the result looks divided with the running average's kind of variance, the "
-            "one with B·L − 1.": norm_over(x, eps, (0, 1), correction=1),
-            "The ε that is given looks ignored.": norm_over(x, 1e-5, (0, 1)),
-            "ε looks added outside of the root.": (x - x.mean((0, 1)))
+            "In training the result's variance looks divided by B·L − 1. That is for the average "
+            "alone.": norm_over(x, eps, (0, 1), correction=1),
+            "The ε that is given looks ignored. A large one changes the result.": norm_over(
+                x, 1e-5, (0, 1)
+            ),
+            "ε looks added outside of the root. It belongs beside the variance.": (
+                x - x.mean((0, 1))
+            )
             / (x.var((0, 1), correction=0).sqrt() + eps),
             "In training the running averages look used. They are for evaluation.": (x - mean)
             / (variance + eps).sqrt(),
@@ -279,7 +286,7 @@ def mistakes_of_batch_norm(x: Tensor, ours: Reference, training: bool) -> Mistak
 
 
 def check_averages(student: Student, module: Kept, ours: Reference, x: Tensor) -> None:
-    """Take one training step's statistics into the running averages, and compare them."""
+    """Let one call in training mode move the running averages, and compare them."""
     n = x.shape[0] * x.shape[1]
     m = float(ours.momentum or 0.0)
     student.call(module, x, training=True)
@@ -296,18 +303,19 @@ def check_averages(student: Student, module: Kept, ours: Reference, x: Tensor) -
             + (1 - m) * new,
             f"The momentum of `{name}` looks fixed. The caller chooses it.": 0.9 * old[name]
             + 0.1 * new,
-            f"`{name}` looks replaced by the batch's own. It is an average.": new,
+            f"`{name}` looks replaced by the batch's own. It keeps a part of what it was.": new,
             f"The batch's share looks added to `{name}`, and nothing looks taken away.": old[name]
             + m * new,
         }
         if name == "running_var":
             biased = new * (n - 1) / n
-            mistakes["`running_var` looks averaged from the variance with B·L."] = (1 - m) * old[
-                name
-            ] + m * biased
-            mistakes["`running_var` looks averaged from standard deviations."] = (1 - m) * old[
-                name
-            ] + m * new.sqrt()
+            kept = (1 - m) * old[name]
+            mistakes["`running_var` looks averaged from a variance that divides by B·L."] = (
+                kept + m * biased
+            )
+            mistakes["`running_var` looks averaged from standard deviations."] = (
+                kept + m * new.sqrt()
+            )
         value = tensor(state[name], old[name].shape, f"`{name}`")
         says = f"After a call in training mode `{name}` is not the right one."
         compare(value, ours.state_dict()[name], mistakes, says)

@@ -29,7 +29,7 @@ fold = Question(
     title="Fold γ and β into the next layer",
     points=3,
     minutes=10,
-    difficulty=3,
+    difficulty=2,
     section=f"{CHAPTER}#gain-and-shift-fold-away",
 )
 
@@ -49,22 +49,22 @@ def check_fold(
     right, old = weight * gain, torch.zeros(d_out) if bias is None else bias
     mistakes = {
         "The new weight looks like the old one: γ has to go somewhere.": weight,
-        "The weight looks divided by γ.": weight / gain,
-        "The sign of γ looks lost.": weight * gain.abs(),
+        "The weight looks divided by γ. γ multiplies what W reads.": weight / gain,
+        "The sign of γ looks lost. A gain may be negative.": weight * gain.abs(),
         PLUS_ONE: weight * (1 + gain),
     }
     biases = {
         "β looks multiplied by the weight that has γ in it already. γ does not scale β.": old
         + right @ shift,
-        "β looks left out of the new bias.": old,
-        "The old bias looks left out.": weight @ shift,
-        "What W makes of β looks taken away from the bias.": old - weight @ shift,
+        "β looks left out of the new bias. What does the linear layer make of it?": old,
+        "The old bias looks left out of the new one.": weight @ shift,
+        "What W makes of β looks subtracted. It is added.": old - weight @ shift,
     }
     if weight.shape[0] == weight.shape[1]:
         mistakes["γ looks applied to the outputs, the rows of W. It scales the inputs."] = (
             gain[:, None] * weight
         )
-        mistakes["The new weight looks transposed."] = right.T
+        mistakes["The new weight looks transposed. It is [d_out d], like the old one."] = right.T
         biases["β looks added as it is. It meets the linear layer first."] = old + shift
         biases["γ looks applied to the old bias. It scales what W reads."] = (
             old * gain + weight @ shift
@@ -92,7 +92,7 @@ def _(student: Student, draw: Draw) -> None:
     check_fold(student, draw.uniform(0.5, 2, 4), draw.normal(4), draw.normal(3, 4), None)
 
 
-# -- Its leak -------------------------------------------------------------------------------------
+# -- The leak -------------------------------------------------------------------------------------
 
 leaks = Question(
     "02.leaks",
@@ -100,7 +100,7 @@ leaks = Question(
     title="Which predictions see what they must not?",
     points=3,
     minutes=12,
-    difficulty=3,
+    difficulty=2,
     section=f"{CHAPTER}#along-which-axis-batchnorm-in-a-language-model",
 )
 
@@ -154,7 +154,7 @@ def check_leaks(
         "A prediction that becomes smaller looks missed.": may_not & (change.amax(-1) > 1e-5),
         "The changes of the features look added up. There +1 and −1 cancel.": may_not
         & (change.sum(dim=-1).abs() > 1e-5),
-        "Rounding looks counted as movement. The limit is 1e-5.": may_not
+        "Movements below the limit look counted. The limit is 1e-5.": may_not
         & (change.abs().amax(-1) > 0),
         "It looks turned round: true where nothing moves.": ~(moves & may_not),
         "It finds no leak, and there is one.": torch.zeros_like(moves),
@@ -187,7 +187,7 @@ def _(student: Student, draw: Draw) -> None:
 def _(student: Student, draw: Draw) -> None:
     """A layer that lets one position see the future, and a change that cancels in a sum."""
     weight = draw.uniform(0.1, 1, 5, 5).tril()
-    weight[1, 3] = -0.5
+    weight[1, 3], weight[0, 3] = -0.5, 2e-6  # the second moves its prediction by less than 1e-5
     x = draw.normal(2, 5, 4)
     for change in ([1.0, -1.0, 2.0, -2.0], [0.0, -1.0, 0.0, 0.0]):
         other = x[0, 3] + torch.tensor(change)
@@ -202,83 +202,87 @@ layer_norm_gradient = Question(
     title="The gradient of LayerNorm, by hand",
     points=5,
     minutes=20,
-    difficulty=5,
+    difficulty=3,
     section=f"{CHAPTER}#layernorm-by-hand",
     forbid=(
         *("autograd", "backward", "requires_grad", "requires_grad_", "jvp", "_make_dual"),
-        "layer_norm",
         *("native_layer_norm_backward", *NORMS),
     ),
 )
 
 
+def carry_back(g: Tensor, normed: Tensor, root: Tensor) -> Tensor:
+    """Carry a gradient back through a norm of these results and divisors."""
+    along = (g * normed).mean(dim=-1, keepdim=True)
+    return (g - g.mean(dim=-1, keepdim=True) - normed * along) / root
+
+
+def fault_of_gradient(y: Tensor, normed: Tensor, shrunk: bool) -> str:
+    """Say whether a gradient sees x move in a direction that LayerNorm does not see.
+
+    `shrunk`: ε is not next to nothing, so that LayerNorm sees x become longer.
+    """
+    directions = {"one number is added to all features": torch.ones_like(normed)}
+    if not shrunk:
+        directions["the centred vector becomes longer"] = normed
+    for what, direction in directions.items():
+        along = (y * direction).mean(dim=-1)
+        if not close(along, torch.zeros_like(along), 1e-3):
+            return f"LayerNorm does not notice when {what}. This gradient says that it does."
+    return NUMBERS
+
+
 def check_layer_norm_gradient(
-    student: Student,
-    x: Tensor,
-    g: Tensor,
-    eps: float,
-    tolerance: float = 1e-4,
-    says: str = NUMBERS,
+    student: Student, x: Tensor, g: Tensor, eps: float, tolerance: float = 1e-4, says: str = ""
 ) -> None:
     """Compare with the gradient that autograd finds in float64."""
-    given = x.double().requires_grad_()
+    y = tensor(student(x, g, eps), x.shape)
+    x, g = x.double(), g.double()
+    given = x.clone().requires_grad_()
     (right,) = torch.autograd.grad((norm_over(given, eps) * g).sum(), given)
-    x, g64 = x.double(), g.double()
     normed, variance = norm_over(x, eps), x.var(dim=-1, keepdim=True, correction=0)
-    root = (variance + eps).sqrt()
-    mean, along = g64.mean(dim=-1, keepdim=True), (g64 * normed).mean(dim=-1, keepdim=True)
-    unit = norm_over(x, 0.0)
+    root, unit, d = (variance + eps).sqrt(), norm_over(x, 0.0), x.shape[-1]
+    mean, along = g.mean(dim=-1, keepdim=True), (g * normed).mean(dim=-1, keepdim=True)
+    square = x.square().mean(dim=-1, keepdim=True)
     mistakes = {
-        "The statistics look like constants in it. Both move when x moves.": g64 / root,
+        "The statistics look like constants in it. Both move when x moves.": g / root,
         "The path through the mean is there; the one through the variance looks left out.": (
-            g64 - mean
-        )
-        / root,
+            (g - mean) / root
+        ),
         "The path through the variance is there; the one through the mean looks left out.": (
-            g64 - normed * along
-        )
-        / root,
-        "The two parts look taken away rightly; the division behind looks left out.": root * right,
+            (g - normed * along) / root
+        ),
+        "Both parts look subtracted; the division by s that follows looks left out.": root * right,
         "It looks divided by the variance, without the root.": right / root,
         "The part along x̂ looks summed over the features where a mean belongs.": (
-            g64 - mean - normed * along * x.shape[-1]
+            (g - mean - normed * along * d) / root
+        ),
+        "The part along x̂ looks to have the wrong sign.": (g - mean + normed * along) / root,
+        "The variance looks divided by d − 1. LayerNorm's is not.": carry_back(
+            g, norm_over(x, eps, correction=1), (variance * d / (d - 1) + eps).sqrt()
+        ),
+        "It looks like the gradient of RMSNorm: x is not centred.": (
+            g - x * (g * x).mean(dim=-1, keepdim=True) / (square + eps)
         )
-        / root,
-        "The part along x̂ looks to have the wrong sign.": (g64 - mean + normed * along) / root,
-        "It looks like LayerNorm's result, or that of g: the gradient depends on both.": normed,
-        "The ε looks left out of x̂.": (g64 - mean - unit * (g64 * unit).mean(-1, keepdim=True))
-        / root,
+        / (square + eps).sqrt(),
+        "It looks like LayerNorm's result for x. The gradient depends on g, too.": normed,
+        "It looks like LayerNorm's result for g. The gradient depends on x, too.": norm_over(
+            g, eps
+        ),
+        "ε looks left out of x̂.": carry_back(g, unit, root),
         "It is 0 everywhere. LayerNorm does notice most movements of x.": torch.zeros_like(right),
-        "ε looks left out.": (g64 - mean - unit * (g64 * unit).mean(-1, keepdim=True))
-        / variance.sqrt(),
-        "The ε looks left out of the divisor.": right * root / variance.sqrt(),
+        "ε looks left out everywhere.": carry_back(g, unit, variance.sqrt()),
+        "ε looks left out of the last divisor.": right * root / variance.sqrt(),
     }
-    y = tensor(student(x.to(g.dtype), g, eps), right.shape)
-    compare(y, right, mistakes, says, tolerance)
+    shrunk = bool(eps > 1e-4 * variance.min())
+    compare(y, right, mistakes, says or fault_of_gradient(y, normed, shrunk), tolerance)
 
 
 @layer_norm_gradient.check
 def _(student: Student, draw: Draw) -> None:
-    """The two directions in which LayerNorm does not see x move."""
+    """Its numbers, on vectors whose mean is not 0."""
     x, g = 1 + draw.normal(4, 8, std=2), 1 + draw.normal(4, 8)
-    y = tensor(student(x, g, 1e-9), x.shape).double()
-    normed, root = norm_over(x, 1e-9), x.double().std(dim=-1, keepdim=True)
-    other = norm_over(x, 1e-9, correction=1)
-    unbiased = (
-        g - g.mean(dim=-1, keepdim=True) - other * (g * other).mean(dim=-1, keepdim=True)
-    ) / root
-    require(not close(y, unbiased), "The variance looks divided by d − 1.")
-    for direction, what in ((torch.ones(8), "adds one number to all features"), (normed, "")):
-        along = (y * direction).mean(dim=-1)
-        what = what or "makes the centred vector longer"
-        says = f"LayerNorm does not notice when one {what}. This gradient says that it does."
-        compare(along, torch.zeros(4), says=says)
-
-
-@layer_norm_gradient.check
-def _(student: Student, draw: Draw) -> None:
-    """Its numbers."""
-    check_layer_norm_gradient(student, draw.normal(4, 6), 1 + draw.normal(4, 6), 1e-5)
+    check_layer_norm_gradient(student, x, g, 1e-5)
 
 
 @layer_norm_gradient.check

@@ -102,7 +102,7 @@ branch_jacobian = Question(
     minutes=10,
     difficulty=2,
     section=f"{CHAPTER}#the-identity-in-the-jacobian",
-    seconds=40.0,  # the first call of torch.func.jacrev imports for seconds
+    seconds=40.0,  # the first call of torch.func.jacrev imports for some seconds
 )
 
 
@@ -116,7 +116,8 @@ def _(student: Student, draw: Draw) -> None:
 def _(student: Student, draw: Draw) -> None:
     """A function that cancels x: nothing comes through."""
     j = tensor(student(Tool("scale", (-1.0,)), draw.normal(4)), (4, 4))
-    compare(j, torch.zeros(4, 4), says="f(x) = −x: the sum is 0 everywhere, but the result is not.")
+    says = "Here f(x) = −x, so y is 0 whatever x is. How far does y move when x moves?"
+    compare(j, torch.zeros(4, 4), says=says)
 
 
 run_stack = Question(
@@ -167,7 +168,7 @@ def _(student: Student, draw: Draw) -> None:
     """Positions that point the same way, whatever their lengths, give 1."""
     x = draw.uniform(0.5, 2, 2, 4, 1) * draw.normal(2, 1, 6)
     value = number(student(x))
-    says = f"All positions of a row point the same way here. That is 1, not {value:.3g}."
+    says = f"Here all positions of a row point the same way. The mean cosine is not {value:.3g}."
     compare(torch.tensor(value), torch.tensor(1.0), says=says)
 
 

@@ -55,11 +55,13 @@ def mistakes_of_branch(x: Tensor, f: Callable[[Tensor], Tensor]) -> dict[str, Te
         "It looks like f(x) alone. The stream is replaced by the update.": update,
         "It looks like x alone. Nothing of the update is in it.": x,
         "It looks like x twice. Nothing of the update is in it.": 2 * x,
-        "x and f(x) look multiplied.": x * update,
-        "The update or the stream has the wrong sign.": x - update,
-        "The stream has the wrong sign.": update - x,
-        "It looks like the mean of x and f(x). The stream does not get smaller.": (x + update) / 2,
-        "An activation looks applied to the sum.": torch.relu(x + update),
+        "x and f(x) look multiplied. The update is added.": x * update,
+        "The update looks subtracted. It is added.": x - update,
+        "The stream looks subtracted. The update is added to it.": update - x,
+        "It looks like the mean of x and f(x). The sum is not halved.": (x + update) / 2,
+        "An activation looks applied to the sum. Nothing stands behind the addition.": torch.relu(
+            x + update
+        ),
         "The update looks computed from something else than x, or f looks called twice.": x
         + f(update),
     }
@@ -75,7 +77,7 @@ def check_gradient(
     found: Tensor | None, f: Callable[[Tensor], Tensor], x: Tensor, weights: Tensor
 ) -> None:
     """Compare what came back to x with what the ways around f and through it bring together."""
-    require(found is not None, "No gradient comes back to x, on neither way.")
+    require(found is not None, "No gradient comes back to x, neither around f nor through it.")
     through = gradient(f, x, weights)
     compare(
         tensor(found, x.shape, "The gradient"),
@@ -95,7 +97,7 @@ def check_branch(student: Student, x: Tensor, tool: Tool, weights: Tensor) -> No
         like(student(x, tool), x),
         x + f(x),
         mistakes_of_branch(x, f),
-        "It is something else than the sum of x and f(x).",
+        "It is something else than the sum of x and f(x). Which numbers are added here?",
     )
     run = student.run(student.name, x, tool, backward=weights)
     check_gradient(run.gradients["input 0"], f, x, weights)
@@ -105,7 +107,7 @@ def check_decay(student: Student, x: Tensor, tool: Tool, alpha: float) -> None:
     """Compare α x + f(x)."""
     f = make(tool)
     mistakes = {
-        f"With α = {alpha:.2g} the stream looks kept whole.": x + f(x),
+        f"Here α is {alpha:.2g}, and the stream looks kept whole.": x + f(x),
         "α looks applied to the update. It is the part of the stream that is kept.": x
         + alpha * f(x),
         "α looks applied to the stream and to the update.": alpha * (x + f(x)),
@@ -120,9 +122,8 @@ def check_decay(student: Student, x: Tensor, tool: Tool, alpha: float) -> None:
 
 def refuses_shape(student: Student, x: Tensor, update: Tensor, alpha: float = 0.5) -> None:
     """Fail unless an update of another shape is refused."""
-    says = (
-        f"x is {list(x.shape)}, and f answers with {list(update.shape)}: here a ValueError is due."
-    )
+    shapes = f"x has shape {list(x.shape)}, and the update has {list(update.shape)}"
+    says = f"{shapes}: here a ValueError is due."
     refuses(student, says, x, Tool("constant", (update,)), alpha)
 
 
@@ -133,12 +134,13 @@ def check_jacobian(student: Student, tool: Tool, x: Tensor) -> None:
     mistakes = {
         "It looks like the Jacobian of f. The branch also passes x on.": j,
         "1 looks added to every entry. Which output feature does x pass on to which?": 1 + j,
-        "Rows and columns look swapped: one row per output feature.": eye + j.mT,
+        "Rows and columns look swapped: each output feature has a row.": eye + j.mT,
         "The Jacobian of f alone, with rows and columns swapped: x is not passed on.": j.mT,
         "It looks like the identity alone. f depends on x, too.": eye,
         "The identity looks added twice.": 2 * eye + j,
         "The identity looks taken away.": j - eye,
-        "It looks like the Jacobian at 0, not at x.": eye + jacobian(f, torch.zeros(d)),
+        "It looks like the Jacobian at another point, at 0. It is asked for at x.": eye
+        + jacobian(f, torch.zeros(d)),
         "Off the diagonal all is 0. f mixes features.": eye + torch.diag(torch.diagonal(j)),
         "x itself looks added. What is its derivative?": j + x,
         "All rows look the same: each output feature has a gradient of its own.": (
@@ -171,9 +173,12 @@ def check_stack(student: Student, x: Tensor, branches: list[Tool], residual: boo
     functions = [make(tool) for tool in branches]
     right = streams_of(x, functions, residual)
     shape = value.shape if isinstance(value, Tensor) else None
-    require(shape != x.shape, "It has one stream. Return all of them, one above the other.")
+    says = "It is one stream, of the shape of x. All of them have to stand along a new first axis."
+    require(shape != x.shape, says)
     missing = shape == right[1:].shape
-    require(not missing, f"It has {n} streams for {n} branches. One at an end is missing.")
+    require(
+        not missing, f"It has {n} streams. {n} branches leave {n + 1}, with the first and last."
+    )
     result = tensor(value, right.shape)
     added_to_x = [x]
     for f in functions:
@@ -184,7 +189,7 @@ def check_stack(student: Student, x: Tensor, branches: list[Tool], residual: boo
     side_by_side = [residual * x + f(x) for f in functions]
     mistakes = {
         "The branches look left out.": x.expand_as(right),
-        f"It looks like a stack {'without' if residual else 'with'} the residual.": streams_of(
+        f"Here residual is {residual}, and it looks like {not residual}.": streams_of(
             x, functions, not residual
         ),
         "All streams are the same: does one place in memory hold them all?": (
@@ -199,7 +204,9 @@ def check_stack(student: Student, x: Tensor, branches: list[Tool], residual: boo
             torch.stack(added_to_x)
         ),
         "The residual looks led around the whole stack, not around each branch.": around_all,
-        "It looks like the updates, not like the streams.": torch.stack([x, *updates]),
+        "It looks like x and the updates. A stream is what has been added up so far.": torch.stack(
+            [x, *updates]
+        ),
     }
     k = next((k for k in range(n + 1) if not close(result[k], right[k])), 0)
     compare(result, right, mistakes, f"Stream {k} is the first that is not right.")
@@ -221,10 +228,12 @@ def check_cosine(student: Student, x: Tensor, hint: str = "") -> None:
     neighbours = torch.diagonal(cosines, offset=1, dim1=-2, dim2=-1)
     mistakes = {
         "Each position looks paired with itself, too.": cosines.mean(),
-        "It looks divided by L², but L of these pairs are none.": (cosines * off).mean(),
+        "It looks divided by L². That counts pairs of a position with itself.": (
+            cosines * off
+        ).mean(),
         "It is half of what it should be. How many pairs are in the sum, and how many in the "
         "number it is divided by?": right / 2,
-        "1 looks taken away for every position, for one of zeros, too.": (
+        "1 looks subtracted for every position, even for one of zeros.": (
             cosines.sum(dim=(1, 2)).mean() - length
         )
         / pairs,
@@ -251,7 +260,7 @@ def check_cosine(student: Student, x: Tensor, hint: str = "") -> None:
             message: torch.as_tensor(wrong, dtype=torch.float64)
             for message, wrong in mistakes.items()
         },
-        f"The mean cosine is not {value:.3g}.{hint}",
+        f"The mean cosine of these positions is not {value:.3g}.{hint}",
     )
 
 
@@ -270,22 +279,27 @@ def check_parts(student: Student, x: Tensor, branches: list[Tool], alpha: float)
     left = range(n, -1, -1)
     mistakes = {
         "It looks like the streams. What did each branch add?": torch.stack(streams),
-        "The updates look right, but nothing decays on the way to the end.": weighted(
+        "The updates look right, but no part looks decayed on its way to the end.": weighted(
             [0] * (n + 1)
         ),
         "Only the embedding looks decayed. What an early branch wrote decays, too.": weighted(
             [n] + [0] * n
         ),
-        "Each part looks decayed once too often.": weighted([e + 1 for e in left]),
-        "Each update looks decayed once too often.": weighted([n, *left[:-1]]),
-        "The later a part was written, the more it looks decayed.": weighted(range(n + 1)),
+        "Each part looks decayed once too often. Does a branch shrink its own update?": weighted(
+            [e + 1 for e in left]
+        ),
+        "Each update looks decayed once too often. Does a branch shrink its own?": weighted(
+            [n, *left[:-1]]
+        ),
+        "The later a part was written, the more it looks decayed. Which part passes most "
+        "additions?": weighted(range(n + 1)),
         "It looks like differences of streams: they hold the loss of the older parts, too.": (
             torch.stack([x, *(b - a for a, b in pairwise(streams))])
         ),
         "All branches look fed with the embedding. A branch reads the stream of its time.": (
             weighted(left, [x, *(f(x) for f in functions)])
         ),
-        "The branches look fed with a stream that does not decay.": weighted(
+        "The branches look fed with a stream that does not decay. They read x_k.": weighted(
             left,
             [x, *(f(s) for f, s in zip(functions, streams_of(x, functions, True), strict=False))],
         ),
@@ -318,7 +332,7 @@ def check_first_gradient(student: Student, x: Tensor, given: list[Tool], residua
     of_x, first, *rest = norms(residual)
     right = math.hypot(*first)
     mistakes = {
-        f"It looks like a stack {'without' if residual else 'with'} the residual.": math.hypot(
+        f"Here residual is {residual}, and it looks like {not residual}.": math.hypot(
             *norms(not residual)[1]
         ),
         "It looks like the gradient of the last layer.": math.hypot(*[first, *rest][-1]),
@@ -330,11 +344,12 @@ def check_first_gradient(student: Student, x: Tensor, given: list[Tool], residua
         "The norms of the single weights look added. How long are all of them as one vector?": (
             sum(first)
         ),
-        "It looks like the mean of the norms of the single weights.": sum(first) / len(first),
-        "It looks divided by the root of how many numbers there are.": right
+        "The norms of the single weights look averaged. How long are all as one vector?": sum(first)
+        / len(first),
+        "It looks like a root mean square: the length is not divided by how many there are.": right
         / math.sqrt(sum(w.numel() for w in layers[0].parameters())),
-        "It looks like the square of the norm.": right**2,
-        "It looks clipped: all layers' gradients together have norm 1.": right
+        "It looks like the square of the length.": right**2,
+        "It looks clipped, as in a training loop. Measure what comes before.": right
         / math.hypot(*first, *(norm for others in rest for norm in others)),
         "The loss looks like the sum of the squares, not like their mean.": right * x.numel(),
     }

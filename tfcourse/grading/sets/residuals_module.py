@@ -65,7 +65,8 @@ def names_of_weights(state: dict[str, Tensor], package: ResidualBranch) -> dict[
     lost = next((k.partition(".")[0] for k in weights if not names[k]), "")
     require(not lost, f"The weights of the {lost} are not among the module's parameters.")
     extra = sorted(set(state) - {name for found in names.values() for name in found})
-    require(not extra, f"It has weights that are neither the norm's nor the sublayer's: {extra}.")
+    says = f"It holds {', '.join(extra)}: neither the norm's nor the sublayer's."
+    require(not extra, says)
     return names
 
 
@@ -80,11 +81,11 @@ def check_gradients(
     x = x.clone().requires_grad_(True)
     leaves = dict(package.named_parameters())
     expected = torch.autograd.grad((package(x) * weights).sum(), [x, *leaves.values()])
-    for name, gradient in zip(("input", *leaves), expected, strict=True):
-        own = ["input 0"] if name == "input" else names[name]
+    for name, gradient in zip(("the input", *leaves), expected, strict=True):
+        own = names.get(name, ["input 0"])
         given = [g for g in map(found.get, own) if g is not None]
-        require(bool(given), f"No gradient reaches the {name}.")
-        says = f"The gradient that reaches the {name} is not the right one. Is a way cut off?"
+        require(bool(given), f"No gradient reaches {name}.")
+        says = f"The gradient that reaches {name} is not the right one. Is a way cut off?"
         compare(given[0], gradient, says=says, tolerance=1e-3)
 
 
@@ -106,18 +107,23 @@ def check_dropout(
         return close(added[stays], factor * update[stays], tolerance=0.005)
 
     require(not close(added, update), "In training nothing is dropped.")
+    says = (
+        "In training the whole update is dropped at once. Each of its numbers is drawn by itself."
+    )
+    require(bool(stays.any()), says)
     lost = float((y == 0).float().mean())
-    require(lost < p / 4, "Features of the stream itself are 0. Only the update may be dropped.")
-    require(not enlarged(1), "What is left of the update is not enlarged: evaluation adds more.")
+    require(lost < p / 4, "Numbers of the result are 0. Only the update may be dropped.")
+    says = "What is left of the update is not enlarged. On average evaluation then adds more."
+    require(not enlarged(1), says)
     require(not enlarged(1 / p), f"dropout={p} looks taken for the share that is kept.")
     says = "In training other numbers are added than the enlarged update's. What does dropout read?"
     require(enlarged(1 / (1 - p)), says)
     share = int(dropped.sum()) / int(large.sum())
     require(abs(share - p) < 0.08, f"With dropout={p} a share of {share:.2f} is dropped.")
     for axis, says in (
-        (2, "A position's update is dropped whole or not at all."),
-        (1, "The same features are dropped at all positions of a row. Each draws its own."),
-        (0, "The same numbers are dropped in all rows. Each draws its own."),
+        (2, "A position's update is dropped whole or not at all. Each number is drawn by itself."),
+        (1, "The same features are dropped at all positions of a row. Each is drawn by itself."),
+        (0, "The same numbers are dropped in all rows. Each is drawn by itself."),
     ):
         mixed = dropped.any(dim=axis) & stays.any(dim=axis)
         require(float(mixed.float().mean()) > 0.5, says)
