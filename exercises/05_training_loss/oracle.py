@@ -7,6 +7,7 @@ import torch
 from tfcourse.grading.oracle import Hidden
 from tfcourse.grading.questions import compare, require, tensor
 from tfcourse.grading.sets.training_loss import (
+    LIMITED,
     mean_right,
     nll_right,
     padded_rows,
@@ -81,14 +82,15 @@ def _(student, draw):
 def _(student, draw):
     """Logits of ±10,000, beside others of ±1."""
     logits = torch.cat([draw.normal(1, 3, 6, std=1e4), draw.normal(1, 3, 6)])
-    nll_right(student, logits, logits.argmin(-1))
+    nll_right(student, logits, logits.argmin(-1), LIMITED)
 
 
 @HIDDEN.check("05.nll")
 def _(student, draw):
     """Logits in half precision, one question, two words."""
+    says = "The number is too far off for float32. In which type is each step computed?"
     for dtype in (torch.bfloat16, torch.float16):
-        nll_right(student, draw.normal(1, 1, 2, std=20, dtype=dtype), torch.tensor([[1]]))
+        nll_right(student, draw.normal(1, 1, 2, std=20, dtype=dtype), torch.tensor([[1]]), says)
 
 
 @HIDDEN.check("05.nll")
@@ -157,7 +159,7 @@ def _(student, draw):
 def _(student, draw):
     """Logits of ±10,000."""
     logits = draw.normal(2, 3, 6, std=1e4)
-    smoothed_right(student, logits, draw.integers(0, 6, 2, 3), 0.1)
+    smoothed_right(student, logits, draw.integers(0, 6, 2, 3), 0.1, LIMITED)
 
 
 @HIDDEN.check("05.smoothed_nll")
@@ -253,7 +255,10 @@ def _(student, draw):
     table[:2, :2], table[:2, 2] = (1 - rare) / 2, rare
     table[2, 3], table[3, 2] = 1, 1 - rarer
     table[3, 0] = rarer
-    says = "This source seldom changes. The shares of time are not settled after a few steps."
+    says = (
+        "This source seldom changes, and the result is off. Do the shares of time come from a number "
+        "of steps, or from equations in too few digits?"
+    )
     rate_right(student, table, says)
     rate_right(student, torch.ones(1, 1))
 

@@ -95,7 +95,7 @@ def _(student: Student, draw: Draw) -> None:
     """Whether both tables learn."""
     tokens, weights = draw.integers(0, 5, 2, 3), draw.normal(2, 3, 4)
     table, places = draw.normal(5, 4), draw.normal(6, 4)
-    run = student.run("embed", tokens, table, places, False, backward=weights)
+    run = student.run(student.name, tokens, table, places, False, backward=weights)
     for i, what in enumerate(("words", "places")):
         gradient = run.gradients[f"input {i}"]
         require(gradient is not None, f"No gradient reaches the table of {what}: is it a copy?")
@@ -170,9 +170,15 @@ sinusoids = Question(
 
 def compare_sinusoids(
     student: Student, positions: Tensor, d: int, tolerance: float = 1e-4
-) -> Tensor:
+) -> None:
     """Compare with the waves that the package adds."""
-    y = tensor(student(positions, d), (len(positions), d)).float()
+    y = tensor(student(positions, d), (len(positions), d))
+    require(y.dtype == torch.float32, f"The result is {y.dtype}; float32 is asked for.")
+    require(
+        len(y.unique(dim=0)) >= len(positions.unique()),
+        "Two different positions get the same vector. Does every position, however far, have "
+        "angles of its own?",
+    )
     right = SinusoidalPositions()(torch.zeros(1, len(positions), d), positions[None])[0]
     r, p = torch.arange(0, d, 2), positions[:, None].double()
 
@@ -214,7 +220,6 @@ def compare_sinusoids(
         "sin 1, cos 1. With how many digits are angles kept?"
     )
     compare(y, right, mistakes, says, tolerance)
-    return y
 
 
 @sinusoids.check
@@ -337,9 +342,9 @@ QUESTIONS = [
     embed,
     to_logits,
     sinusoids,
-    rotate,
     count_parameters,
     tied_model,
+    rotate,
     draw_weights,
     trace,
     tiny_decoder,
