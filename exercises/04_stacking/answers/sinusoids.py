@@ -115,3 +115,9 @@ def sinusoids(positions, d):
 def sinusoids(positions, d):
     angles = positions[:, None] * 10_000.0 ** (torch.arange(0, d, 2) / d)
     return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)
+
+
+# wrong: in float64
+def sinusoids(positions, d):
+    angles = positions[:, None].double() * 10_000.0 ** (-torch.arange(0, d, 2).double() / d)
+    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)

@@ -69,7 +69,8 @@ def _(student: Student, draw: Draw) -> None:
     """A row without a real token."""
     x, real = draw.normal(2, 3, 4), torch.tensor([[True, True, False], [False] * 3])
     y = tensor(student(x, real), (2, 4))
-    require(bool(torch.isfinite(y).all()), "A row without a real token gives NaN: 0 / 0.")
+    says = "A row without a real token gives NaN or infinity. What is divided by what?"
+    require(bool(torch.isfinite(y).all()), says)
     compare(y[1], torch.zeros(4), says="A row without a real token has to give zeros.")
 
 
@@ -115,7 +116,8 @@ def check_attention_mask(student: Student, kind: str, n_queries: int, real: Tens
             "nothing.": right & rows,
         }
     i, j = next(iter((mask != right).nonzero().tolist()), (0, 0))
-    compare(mask, right, mistakes, f"{name} is wrong in row {i}, column {j}, among others.")
+    says = f"{name} is wrong first in row {i}, column {j}. May position {i} read position {j}?"
+    compare(mask, right, mistakes, says)
 
 
 @attention_mask.check
@@ -188,7 +190,12 @@ def check_count_parameters(student: Student, V: int, d: int, d_ff: int, N: int, 
         "The decoder looks left out.": right - M * (8 * d * d + 2 * d * d_ff + 6 * d),
     }
     exact = {says: torch.tensor(number) for says, number in mistakes.items()}
-    compare(torch.tensor(n), torch.tensor(right), exact, f"{n:,} is not the count.", 0.0)
+    far = "too many" if n > right else "too few"
+    says = (
+        f"V = {V:,}, d = {d}, d_ff = {d_ff}, {N} encoder and {M} decoder blocks: you count "
+        f"{abs(n - right):,} {far}."
+    )
+    compare(torch.tensor(n), torch.tensor(right), exact, says, 0.0)
 
 
 @count_parameters.check
@@ -222,8 +229,8 @@ def check_mask_tokens(student: Student, *given: Any) -> None:
     """Compare inputs and targets with the recipe; the arguments are those of the question."""
     tokens, real, chance, lot, other, mask_id = given
     inputs, targets = several(student(*given), "inputs, targets")
-    tensor(inputs, tokens.shape, "inputs")
-    tensor(targets, tokens.shape, "targets")
+    tensor(inputs, tokens.shape, "`inputs`")
+    tensor(targets, tokens.shape, "`targets`")
     low = chance < 0.15
     chosen = low & real
     hidden, changed = chosen & (lot < 0.8), chosen & (lot >= 0.8) & (lot < 0.9)
@@ -263,31 +270,29 @@ def check_mask_tokens(student: Student, *given: Any) -> None:
             tokens.where(chosen, mask_id)
         ),
     }
-    compare(inputs, right, mistakes, "inputs are not what the recipe gives.", 0.0)
+    compare(inputs, right, mistakes, "The inputs are not what the recipe gives.", 0.0)
     ignore = torch.full_like(tokens, IGNORE)
     mistakes = {
-        "targets look as if each token were asked for.": tokens,
-        "targets look as if PADs were asked for, too.": tokens.where(low, ignore),
-        "targets look as if tokens behind a MASK alone were asked for. All chosen ones are.": (
+        "The targets look as if each token were asked for.": tokens,
+        "The targets look as if PADs were asked for, too.": tokens.where(low, ignore),
+        "The targets look as if tokens behind a MASK alone were asked for. All chosen ones are.": (
             tokens.where(hidden, ignore)
         ),
-        "targets look as if chosen tokens that stay were not asked for.": (
+        "The targets look as if chosen tokens that stay were not asked for.": (
             tokens.where(hidden | changed, ignore)
         ),
-        "targets look taken from what the model reads. The answer is the token before.": (
+        "The targets look taken from what the model reads. The answer is the token before.": (
             right.where(chosen, ignore)
         ),
-        "targets look turned round: the chosen tokens are those asked for.": (
+        "The targets look turned round: the chosen tokens are those asked for.": (
             tokens.where(~chosen, ignore)
         ),
-        "targets look as if they were 0 where nothing is asked. 0 is a token's id.": (
+        "The targets look as if they were 0 where nothing is asked. 0 is a token's id.": (
             tokens.where(chosen, 0)
         ),
-        "targets look as if they were the PAD or MASK where nothing is asked.": (
-            tokens.where(chosen, mask_id)
-        ),
+        "The targets look as if they were MASK where nothing is asked.": tokens.where(chosen, mask_id),
     }
-    says = f"targets are not the chosen tokens, with {IGNORE} elsewhere."
+    says = f"The targets are not the chosen tokens, with {IGNORE} elsewhere."
     compare(targets, tokens.where(chosen, ignore), mistakes, says, 0.0)
 
 

@@ -114,7 +114,8 @@ class ImageCase:
         _, channels, height, width = self.images.shape
         d = len(self.state["project.bias"])
         module = student(height, width, channels, self.patch_size, d)
-        require(isinstance(module, Kept) and module.kind == "module", "It is no nn.Module.")
+        is_module = isinstance(module, Kept) and module.kind == "module"
+        require(is_module, "ImageEmbedding(...) makes an object that is no nn.Module.")
         shapes = {name: list(t.shape) for name, t in student.state(module).items()}
         names, wanted = ", ".join(sorted(shapes)), ", ".join(sorted(self.state))
         require(names == wanted, f"Its weights are {names or 'none'}; they have to be {wanted}.")
@@ -156,7 +157,7 @@ resize_positions = Question(
     title="Positions for an image of another size",
     points=2,
     minutes=12,
-    difficulty=3,
+    difficulty=2,
     section=f"{CHAPTER}#the-whole-input-at-once-digits",
     forbid=("PatchEmbedding",),
 )
@@ -208,7 +209,7 @@ def check_resize_positions(
         ),
     }
     right = resize(grid)
-    require(bool((y[:, :1] == first).all()), "The first position, CLS's, is to stay as it is.")
+    require(bool((y[:, :1] == first).all()), "The first position, CLS's, has to stay as it is.")
     compare(y, right, mistakes)
 
 

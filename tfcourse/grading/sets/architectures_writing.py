@@ -13,7 +13,7 @@ from torch import Tensor
 from tfcourse.architectures import EncoderDecoder
 from tfcourse.config import ModelConfig
 from tfcourse.generation import generate
-from tfcourse.grading.questions import Draw, Question, Student, require
+from tfcourse.grading.questions import Draw, Question, Student, Wrong, require
 from tfcourse.grading.sets.architectures_attention import CHAPTER
 from tfcourse.grading.tools import encoder_decoder
 from tfcourse.grading.wire import Tool
@@ -24,7 +24,7 @@ greedy_decode = Question(
     title="Write until EOS",
     points=4,
     minutes=20,
-    difficulty=4,
+    difficulty=3,
     section=f"{CHAPTER}#read-one-text-write-another-dates",
     forbid=("generate",),
 )
@@ -173,8 +173,10 @@ def check_greedy_decode(student: Student, case: Translation) -> None:
     i = next(i for i, row in enumerate(case.written) if answer[i] != row)
     pairs = zip((*answer[i], None), (*case.written[i], None), strict=False)
     step = next(j for j, (a, b) in enumerate(pairs) if a != b)
-    size = f"Of {len(answer)} sources, number {i} has {len(case.sources[i])} tokens."
-    require(False, f"{size} For it the model writes something else from step {step} on.")
+    raise Wrong(
+        f"For sources[{i}], of {len(case.sources[i])} tokens, the model writes something else from "
+        f"index {step} of its row on."
+    )
 
 
 @greedy_decode.check

@@ -1,4 +1,8 @@
-"""The exercises of chapter 05: what is public of them."""
+"""The exercises of chapter 05: what is public of them.
+
+Those on one step of training are in `training_steps`, those on a loss's unit and its floor in
+`training_sources`.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +23,14 @@ from tfcourse.grading.questions import (
     require,
     tensor,
 )
-from tfcourse.grading.sets import training_sources, training_steps
-from tfcourse.grading.sets.training_steps import CHAPTER, number, several
+from tfcourse.grading.sets.training_sources import entropy_rate, other_units, train_lm
+from tfcourse.grading.sets.training_steps import (
+    CHAPTER,
+    learning_rate,
+    number,
+    several,
+    step_gradient,
+)
 from tfcourse.losses import IGNORE
 
 LOSSES = ("cross_entropy", "cross_entropy_loss", "CrossEntropyLoss", "token_loss")
@@ -339,7 +349,13 @@ def _(student: Student, draw: Draw) -> None:
 
 
 QUESTIONS = [
-    *(shift, training_sources.other_units, nll, mean_loss, smoothed_nll),
-    *training_steps.QUESTIONS,
-    *(training_sources.entropy_rate, training_sources.train_lm),
+    shift,
+    other_units,
+    nll,
+    mean_loss,
+    learning_rate,
+    smoothed_nll,
+    entropy_rate,
+    step_gradient,
+    train_lm,
 ]

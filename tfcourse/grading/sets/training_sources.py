@@ -294,9 +294,3 @@ def trained_right(student: Student, draw: Draw, n_words: int, length: int, end: 
 def _(student: Student, draw: Draw) -> None:
     """A source of four words, in texts of different length."""
     trained_right(student, draw, n_words=4, length=16, end=0.1)
-
-
-@train_lm.check
-def _(student: Student, draw: Draw) -> None:
-    """A source of three words that never ends: nothing is padded."""
-    trained_right(student, draw, n_words=3, length=12, end=0.0)

@@ -46,7 +46,7 @@ learning_rate = Question(
     "learning_rate",
     title="Warm-up and cosine",
     points=2,
-    minutes=15,
+    minutes=10,
     difficulty=2,
     section=f"{CHAPTER}#the-loop-part-by-part",
 )
@@ -289,6 +289,3 @@ def _(student: Student, draw: Draw) -> None:
     """A model that still holds gradients of an earlier step."""
     parts = parts_of(draw, [[7], [4]], 7)
     gradient_right(student, parts, 1e4, draw.integer(0, 1000), old_gradient=0.3)
-
-
-QUESTIONS = [learning_rate, step_gradient]
