@@ -256,8 +256,8 @@ def _(student, draw):
     table[2, 3], table[3, 2] = 1, 1 - rarer
     table[3, 0] = rarer
     says = (
-        "This source seldom changes, and the result is off. Do the shares of time come from a number "
-        "of steps, or from equations in too few digits?"
+        "This source seldom changes, and the result is off. Do the shares of time come from a "
+        "number of steps, or from equations in too few digits?"
     )
     rate_right(student, table, says)
     rate_right(student, torch.ones(1, 1))

@@ -290,7 +290,9 @@ def check_mask_tokens(student: Student, *given: Any) -> None:
         "The targets look as if they were 0 where nothing is asked. 0 is a token's id.": (
             tokens.where(chosen, 0)
         ),
-        "The targets look as if they were MASK where nothing is asked.": tokens.where(chosen, mask_id),
+        "The targets look as if they were MASK where nothing is asked.": tokens.where(
+            chosen, mask_id
+        ),
     }
     says = f"The targets are not the chosen tokens, with {IGNORE} elsewhere."
     compare(targets, tokens.where(chosen, ignore), mistakes, says, 0.0)

@@ -168,9 +168,7 @@ sinusoids = Question(
 )
 
 
-def compare_sinusoids(
-    student: Student, positions: Tensor, d: int, tolerance: float = 1e-4
-) -> None:
+def compare_sinusoids(student: Student, positions: Tensor, d: int, tolerance: float = 1e-4) -> None:
     """Compare with the waves that the package adds."""
     y = tensor(student(positions, d), (len(positions), d))
     require(y.dtype == torch.float32, f"The result is {y.dtype}; float32 is asked for.")

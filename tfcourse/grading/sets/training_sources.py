@@ -268,8 +268,8 @@ def trained_right(student: Student, draw: Draw, n_words: int, length: int, end: 
     with torch.no_grad():
         same = torch.allclose(first(x), logits, atol=1e-4)
     says = (
-        "The model that comes back has the weights that it began with. Does the optimizer step, and "
-        "are the weights that it moves those of this model?"
+        "The model that comes back has the weights that it began with. Does the optimizer step, "
+        "and are the weights that it moves those of this model?"
     )
     require(not same, says)
 
