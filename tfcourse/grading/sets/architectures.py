@@ -55,7 +55,8 @@ def check_mean_pool(student: Student, x: Tensor, real: Tensor) -> None:
             x.masked_fill(~real.unsqueeze(2), -torch.inf).amax(dim=1)
         ),
     }
-    compare(y, right, mistakes)
+    says = "The numbers are not the means. Which vectors are added, and by what are they divided?"
+    compare(y, right, mistakes, says)
 
 
 @mean_pool.check

@@ -180,7 +180,11 @@ def check_cross_attention(
     says = "It gives NaN. Is there a softmax over nothing but −∞, or an exponential too large?"
     require(bool(torch.isfinite(y).all()), says)
     mistakes = mistakes_of_cross_attention(*given)
-    compare(y, reference_cross_attention(*given), mistakes, tolerance=tolerance)
+    says = (
+        "The numbers are not the right ones. What are Q, K and V made from, and how are heads cut "
+        "and put together?"
+    )
+    compare(y, reference_cross_attention(*given), mistakes, says, tolerance)
 
 
 @cross_attention.check

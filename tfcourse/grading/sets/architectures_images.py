@@ -136,7 +136,11 @@ def check_image_embedding(student: Student, case: ImageCase) -> None:
     module = case.load(student)
     right = case.reference()(case.images).detach()
     y = tensor(student.call(module, case.images), right.shape)
-    compare(y, right, case.mistakes())
+    says = (
+        "The numbers are not the right ones. In which order are patches, pixels and channels, and "
+        "what is added where?"
+    )
+    compare(y, right, case.mistakes(), says)
 
 
 @image_embedding.check
@@ -210,7 +214,8 @@ def check_resize_positions(
     }
     right = resize(grid)
     require(bool((y[:, :1] == first).all()), "The first position, CLS's, has to stay as it is.")
-    compare(y, right, mistakes)
+    says = "The numbers are not the right ones. Which axes does `F.interpolate` take for the grid?"
+    compare(y, right, mistakes, says)
 
 
 @resize_positions.check

@@ -73,7 +73,8 @@ def compare_embed(
         + P[torch.arange(n_rows).clamp(max=len(P) - 1)][:, None],
     }
     tolerance = 1e-5 if table.dtype == torch.float32 else 2e-2
-    compare(y.double(), own + P[:length], mistakes, tolerance=tolerance)
+    says = "The numbers are not the right ones. Which row of each table belongs to position 0?"
+    compare(y.double(), own + P[:length], mistakes, says, tolerance)
 
 
 @embed.check
@@ -289,7 +290,7 @@ def compare_rotate(
         low = (p.to(x.dtype) * (base ** (-2 * r / k)).to(x.dtype)).float()
         says = "The numbers are too far off for half precision. In which dtype are the angles?"
     else:
-        says, low = "The numbers are not the right ones.", angles
+        says, low = "The numbers are not the right ones. Turn one pair by hand.", angles
     mistakes["The angles look computed in half precision, too coarse for far positions."] = (
         torch.cat(turned(low, *halves), -1)
     )

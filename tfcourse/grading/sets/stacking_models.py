@@ -96,8 +96,12 @@ def check_trace(student: Student, draw: Draw, n_rows: int, length: int, **fields
             "It looks normalized already. The stream is kept as it is; the final norm comes "
             "after it.": model.stack.final_norm(right[i]),
         }
-        says = f"Stream {i} is not the one that the model has there."
-        compare(stream, right[i], of_start | of_block if i else of_start, says)
+        if i:
+            says = f"Stream {i - 1} is right, stream {i} is not. Look at what is between the two."
+            compare(stream, right[i], of_start | of_block, says)
+        else:
+            says = "Stream 0 is not what the first block reads. Which parts come before it?"
+            compare(stream, right[i], of_start, says)
     tensor(z, (n_rows, length, model.config.vocab_size), "The logits")
     mistakes = {
         "The final norm looks left out.": without["final norm"][1],

@@ -34,7 +34,7 @@ from tfcourse.grading.sets.training_steps import (
 from tfcourse.losses import IGNORE
 
 LOSSES = ("cross_entropy", "cross_entropy_loss", "CrossEntropyLoss", "token_loss")
-NOT_RIGHT = "The numbers are not the right ones."
+NOT_RIGHT = "The numbers are not the right ones. Work out one position by hand, from the equation."
 LIMITED = "Some losses are hundreds of nats here. Do yours get as large, or is something limited?"
 ADDED = "A small number seems to be added to p, or p is limited: no loss gets larger."
 
@@ -237,7 +237,8 @@ def mean_right(student: Student, losses: Tensor, targets: Tensor) -> None:
             total / len(targets)
         ),
     }
-    compare(value.double(), total / n, mistakes)
+    says = "It is not the mean. Which losses are added, and by how many is the sum divided?"
+    compare(value.double(), total / n, mistakes, says)
 
 
 @mean_loss.check
