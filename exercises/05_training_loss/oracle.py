@@ -147,10 +147,11 @@ def _(student, draw):
 
 @HIDDEN.check("05.smoothed_nll")
 def _(student, draw):
-    """Other sizes, two words, no target that counts."""
+    """Other sizes, elements that lie apart in memory, two words, no target that counts."""
     B, L, V = draw.integer(1, 4), draw.integer(2, 7), draw.integer(9, 40)
     eps = float(draw.uniform(0.05, 0.9, 1))
-    smoothed_right(student, draw.normal(B, L, V, std=3), draw.integers(0, V, B, L), eps)
+    logits = draw.normal(B, L, 2 * V, std=3)[..., ::2]
+    smoothed_right(student, logits, draw.integers(0, V, B, L), eps)
     smoothed_right(student, draw.normal(1, 2, 2), draw.integers(0, 2, 1, 2), eps)
     smoothed_right(student, draw.normal(2, 3, 5), torch.full((2, 3), IGNORE), eps)
 

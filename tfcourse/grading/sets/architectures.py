@@ -233,42 +233,40 @@ def check_mask_tokens(student: Student, *given: Any) -> None:
     tensor(inputs, tokens.shape, "`inputs`")
     tensor(targets, tokens.shape, "`targets`")
     low = chance < 0.15
-    chosen = low & real
-    hidden, changed = chosen & (lot < 0.8), chosen & (lot >= 0.8) & (lot < 0.9)
-    right = tokens.where(~hidden, mask_id).where(~changed, other)
-    kept_swapped = chosen & (lot >= 0.9)
-    border = (chance <= 0.15) & real
+    every, chosen = torch.ones_like(real), low & real
+    first, second, third = lot < 0.8, (lot >= 0.8) & (lot < 0.9), lot >= 0.9
+
+    def read(chosen: Tensor, hidden: Tensor = first, changed: Tensor = second) -> Tensor:
+        return tokens.where(~(chosen & hidden), mask_id).where(~(chosen & changed), other)
+
+    right = read(chosen)
     mistakes = {
         "All chosen tokens look hidden. Some are replaced by another one, some stay.": (
-            tokens.where(~chosen, mask_id)
+            read(chosen, every, ~every)
         ),
         "The tokens from 0.9 on look replaced, and those before it look kept.": (
-            tokens.where(~hidden, mask_id).where(~kept_swapped, other)
+            read(chosen, changed=third)
         ),
-        "All chosen tokens that get no MASK look replaced. Some stay.": (
-            tokens.where(~hidden, mask_id).where(~(changed | kept_swapped), other)
+        "All chosen tokens that get no MASK look replaced. Some stay.": read(
+            chosen, changed=second | third
         ),
-        "The tokens from 0.8 to 0.9 look kept.": tokens.where(~hidden, mask_id),
-        "A border looks counted on the other side. Is it < or ≤?": (
-            tokens.where(~(border & (lot <= 0.8)), mask_id).where(
-                ~(border & (lot > 0.8) & (lot <= 0.9)), other
-            )
+        "The tokens from 0.8 to 0.9 look kept.": read(chosen, changed=~every),
+        "A border looks counted on the other side. Is it < or ≤?": read(
+            (chance <= 0.15) & real, lot <= 0.8, (lot > 0.8) & (lot <= 0.9)
         ),
-        "It looks as if chance decided what is hidden. That is for the lot to decide.": (
-            tokens.where(~(real & (chance < 0.12)), mask_id).where(
-                ~(real & (chance >= 0.12) & (chance < 0.135)), other
-            )
+        "A token is chosen below 0.15. One at 0.15 looks chosen, too.": read(
+            (chance <= 0.15) & real
         ),
-        "PADs look hidden, too.": (
-            tokens.where(~(low & (lot < 0.8)), mask_id).where(
-                ~(low & (lot >= 0.8) & (lot < 0.9)), other
-            )
+        "A token at a border of the lot looks counted on the other side.": read(
+            chosen, lot <= 0.8, (lot > 0.8) & (lot <= 0.9)
         ),
-        "The lot looks drawn for all tokens. It decides about the chosen ones.": (
-            tokens.where(lot >= 0.8, mask_id).where((lot < 0.8) | (lot >= 0.9), other)
+        "It looks as if chance decided what is hidden. That is for the lot to decide.": read(
+            real, chance < 0.12, (chance >= 0.12) & (chance < 0.135)
         ),
+        "PADs look hidden, too.": read(low),
+        "The lot looks drawn for all tokens. It decides about the chosen ones.": read(every),
         "MASK looks put where nothing was chosen, and the chosen tokens look kept.": (
-            tokens.where(chosen, mask_id)
+            read(~chosen, every, ~every)
         ),
     }
     compare(inputs, right, mistakes, "The inputs are not what the recipe gives.", 0.0)
@@ -277,12 +275,12 @@ def check_mask_tokens(student: Student, *given: Any) -> None:
         "The targets look as if each token were asked for.": tokens,
         "The targets look as if PADs were asked for, too.": tokens.where(low, ignore),
         "The targets look as if tokens behind a MASK alone were asked for. All chosen ones are.": (
-            tokens.where(hidden, ignore)
+            tokens.where(chosen & first, ignore)
         ),
         "The targets look as if chosen tokens that stay were not asked for.": (
-            tokens.where(hidden | changed, ignore)
+            tokens.where(chosen & ~third, ignore)
         ),
-        "The targets look taken from what the model reads. The answer is the token before.": (
+        "The targets look taken from what the model reads. The answer is the token as it was.": (
             right.where(chosen, ignore)
         ),
         "The targets look turned round: the chosen tokens are those asked for.": (
