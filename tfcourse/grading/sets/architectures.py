@@ -269,7 +269,7 @@ def check_mask_tokens(student: Student, *given: Any) -> None:
             read(~chosen, every, ~every)
         ),
     }
-    compare(inputs, right, mistakes, "The inputs are not what the recipe gives.", 0.0)
+    compare(inputs, right, mistakes, "The inputs are not what these chances and lots give.", 0.0)
     ignore = torch.full_like(tokens, IGNORE)
     mistakes = {
         "The targets look as if each token were asked for.": tokens,

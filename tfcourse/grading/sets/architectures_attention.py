@@ -236,14 +236,14 @@ def check_cached_attention(
         mistakes = mistakes_of_cached_attention(q[:, :, new], k, v, start)
         says = "What a new position gathers is not what it gathers without a cache."
         compare(mixed, full[:, :, new], mistakes, says, tolerance)
-        for name, got, everything in (("The keys", new_keys, k), ("The values", new_values, v)):
+        for name, got, everything in (("keys", new_keys, k), ("values", new_values, v)):
             old, fresh = everything[:, :, :start], everything[:, :, new]
             right = everything[:, :, : start + n]
             crossed = {
-                f"{name} look put together with the new ones first.": torch.cat([fresh, old], dim=2)
+                f"The new {name} look put before the old ones.": torch.cat([fresh, old], dim=2)
             }
-            tensor(got, right.shape, name)
-            compare(got, right, crossed, f"{name} are not the old ones, then the new ones.")
+            tensor(got, right.shape, f"The tensor of {name}")
+            compare(got, right, crossed, f"The {name} are not the old ones, then the new ones.")
         keys, values, start = new_keys, new_values, start + n
 
 

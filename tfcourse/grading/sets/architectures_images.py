@@ -214,7 +214,9 @@ def check_resize_positions(
     }
     right = resize(grid)
     require(bool((y[:, :1] == first).all()), "The first position, CLS's, has to stay as it is.")
-    says = "The numbers are not the right ones. Which axes does `F.interpolate` take for the grid?"
+    says = (
+        "The numbers are not the right ones. Where are rows and columns of each of the two grids?"
+    )
     compare(y, right, mistakes, says)
 
 

@@ -157,7 +157,7 @@ def check_tied(
     require(
         all(again[k].equal(again[tables[0]]) for k in tables),
         "There are two tables of shape [V d] when the object is made. Equal numbers are not "
-        "enough: an optimizer that is built now holds both, and they part at its first step.",
+        "enough: an optimizer that is built now holds both.",
     )
     student.load(kept, state | dict.fromkeys(tables, table))
     run = student.run(kept, tokens, backward=weights)
