@@ -266,14 +266,14 @@ def compare_rotate(
     angles = p * base ** (-2 * r / k)
     mistakes = {
         "It looks turned the other way. Check the signs.": torch.cat(turned(-angles, *halves), -1),
-        "Neighbours look paired. Here feature r goes with feature r + k/2.": torch.stack(
+        "Neighbours look paired. Here feature r goes with feature r + d_k/2.": torch.stack(
             turned(angles, even, odd), -1
         ).flatten(-2),
         "Every pair seems to turn at the same speed.": torch.cat(turned(p, *halves), -1),
-        "The speeds look wrong: pair r has the exponent −2r/k.": torch.cat(
+        "The speeds look wrong: pair r has the exponent −2r/d_k.": torch.cat(
             turned(p * base ** (-r / k), *halves), -1
         ),
-        "The exponent looks divided by the width of all heads. k is that of one.": torch.cat(
+        "The exponent looks divided by the width of all heads. d_k is that of one.": torch.cat(
             turned(p * base ** (-2 * r / (k * x.shape[1])), *halves), -1
         ),
         "The positions look counted from 0, whatever was asked for.": torch.cat(
