@@ -225,3 +225,14 @@ def draw_weights(model):
             nn.init.constant_(p, float("norm" in name and name.endswith("weight")))
     own(model.stack)
     return model
+
+
+# wrong: ties a head that had a matrix of its own
+def draw_weights(model):
+    model.head.weight = model.stack.embedding.weight
+    for name, p in model.named_parameters():
+        if p.ndim == 1:
+            nn.init.constant_(p, float("norm" in name and name.endswith("weight")))
+        else:
+            nn.init.normal_(p, std=0.02 if "blocks" in name else 2 / model.config.d_model)
+    return model

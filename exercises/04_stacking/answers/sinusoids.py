@@ -84,7 +84,7 @@ def sinusoids(positions, d):
     return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)
 
 
-# wrong: speeds rounded to bfloat16, positions exact
+# wrong: speeds rounded to half precision, positions exact
 def sinusoids(positions, d):
     rates = 10_000.0 ** (-torch.arange(0, d, 2) / d)
     angles = positions[:, None] * rates.half().float()
@@ -114,4 +114,10 @@ def sinusoids(positions, d):
 # wrong: speeds that rise
 def sinusoids(positions, d):
     angles = positions[:, None] * 10_000.0 ** (torch.arange(0, d, 2) / d)
+    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)
+
+
+# wrong: in float64
+def sinusoids(positions, d):
+    angles = positions[:, None].double() * 10_000.0 ** (-torch.arange(0, d, 2).double() / d)
     return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)

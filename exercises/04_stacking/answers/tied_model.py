@@ -218,3 +218,14 @@ class TiedModel(nn.Module):
 
     def forward(self, tokens):
         return self.body(self.table.T[tokens]) @ self.table
+
+
+# wrong: a frozen table
+class TiedModel(nn.Module):
+    def __init__(self, vocab_size, d_model, body):
+        super().__init__()
+        self.embedding = nn.Embedding.from_pretrained(torch.randn(vocab_size, d_model))
+        self.body = body
+
+    def forward(self, tokens):
+        return self.body(self.embedding(tokens)) @ self.embedding.weight.T

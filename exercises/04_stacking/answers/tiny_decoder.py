@@ -8,13 +8,15 @@ from tfcourse.blocks import Block
 from tfcourse.config import ModelConfig
 
 
-# right: with the package's blocks
-class TinyDecoder(nn.Module):
+class Sound(nn.Module):
+    """A right model. Most answers differ from it in one thing."""
+
+    options = {}  # of the blocks
+
     def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
         super().__init__()
-        config = ModelConfig(
-            vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=n_heads
-        )
+        sizes = dict(vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=n_heads)
+        config = ModelConfig(**sizes | self.options)
         self.words = nn.Embedding(vocab_size, d_model)
         self.places = nn.Embedding(max_len, d_model)
         self.blocks = nn.ModuleList(Block(config) for _ in range(n_layers))
@@ -24,29 +26,17 @@ class TinyDecoder(nn.Module):
         for table in (self.words, self.places):
             nn.init.normal_(table.weight, std=min(0.02, 2 / d_model))
 
-    def forward(self, tokens):
-        x = self.words(tokens) + self.places.weight[: tokens.shape[1]]
+    def embed(self, tokens):
+        return self.words(tokens) + self.places.weight[: tokens.shape[1]]
+
+    def run(self, x):
         for block in self.blocks:
             x = block(x)
-        return self.head(self.norm(x))
-
-
-# right: bare parameters
-class TinyDecoder(nn.Module):
-    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
-        super().__init__()
-        config = ModelConfig(vocab_size=vocab_size, d_model=d_model, n_heads=n_heads)
-        self.E = nn.Parameter(torch.randn(vocab_size, d_model) / d_model)
-        self.P = nn.Parameter(torch.randn(1, max_len, d_model) / d_model)
-        self.blocks = nn.Sequential(*[Block(config) for _ in range(n_layers)])
-        self.norm = nn.LayerNorm(d_model)
+        return x
 
     def forward(self, tokens):
-        x = self.blocks(self.E[tokens] + self.P[:, : tokens.shape[1]])
-        return torch.einsum("bld,vd->blv", self.norm(x), self.E)
+        return self.head(self.norm(self.run(self.embed(tokens))))
 
-
-# right: blocks of its own
 class OwnBlock(nn.Module):
     def __init__(self, d_model, n_heads):
         super().__init__()
@@ -68,6 +58,27 @@ class OwnBlock(nn.Module):
         return x + self.down(F.gelu(self.up(self.norm2(x))))
 
 
+# right: with the package's blocks
+class TinyDecoder(Sound):
+    pass
+
+
+# right: bare parameters
+class TinyDecoder(nn.Module):
+    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
+        super().__init__()
+        config = ModelConfig(vocab_size=vocab_size, d_model=d_model, n_heads=n_heads)
+        self.E = nn.Parameter(torch.randn(vocab_size, d_model) / d_model)
+        self.P = nn.Parameter(torch.randn(1, max_len, d_model) / d_model)
+        self.blocks = nn.Sequential(*[Block(config) for _ in range(n_layers)])
+        self.norm = nn.LayerNorm(d_model)
+
+    def forward(self, tokens):
+        x = self.blocks(self.E[tokens] + self.P[:, : tokens.shape[1]])
+        return torch.einsum("bld,vd->blv", self.norm(x), self.E)
+
+
+# right: blocks of its own
 class TinyDecoder(nn.Module):
     def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
         super().__init__()
@@ -86,626 +97,191 @@ class TinyDecoder(nn.Module):
         return self.norm(x) @ self.words.weight.T
 
 
-# wrong: sees the future
-class TinyDecoder(nn.Module):
-    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
-        super().__init__()
-        config = ModelConfig(
-            vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=n_heads, causal=False
-        )
-        self.words = nn.Embedding(vocab_size, d_model)
-        self.places = nn.Embedding(max_len, d_model)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(n_layers))
-        self.norm = nn.LayerNorm(d_model)
-        self.head = nn.Linear(d_model, vocab_size, bias=False)
-        self.head.weight = self.words.weight
-        for table in (self.words, self.places):
-            nn.init.normal_(table.weight, std=min(0.02, 2 / d_model))
-
-    def forward(self, tokens):
-        x = self.words(tokens) + self.places.weight[: tokens.shape[1]]
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x))
-
-
-# wrong: PyTorch's large rows
-class TinyDecoder(nn.Module):
-    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
-        super().__init__()
-        config = ModelConfig(
-            vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=n_heads
-        )
-        self.words = nn.Embedding(vocab_size, d_model)
-        self.places = nn.Embedding(max_len, d_model)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(n_layers))
-        self.norm = nn.LayerNorm(d_model)
-        self.head = nn.Linear(d_model, vocab_size, bias=False)
-        self.head.weight = self.words.weight
-
-    def forward(self, tokens):
-        x = self.words(tokens) + self.places.weight[: tokens.shape[1]]
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x))
-
-
-# wrong: not tied
-class TinyDecoder(nn.Module):
-    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
-        super().__init__()
-        config = ModelConfig(
-            vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=n_heads
-        )
-        self.words = nn.Embedding(vocab_size, d_model)
-        self.places = nn.Embedding(max_len, d_model)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(n_layers))
-        self.norm = nn.LayerNorm(d_model)
-        self.head = nn.Linear(d_model, vocab_size, bias=False)
-        nn.init.normal_(self.head.weight, std=0.02)
-        for table in (self.words, self.places):
-            nn.init.normal_(table.weight, std=min(0.02, 2 / d_model))
-
-    def forward(self, tokens):
-        x = self.words(tokens) + self.places.weight[: tokens.shape[1]]
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x))
-
-
-# wrong: no final norm
-class TinyDecoder(nn.Module):
-    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
-        super().__init__()
-        config = ModelConfig(
-            vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=n_heads
-        )
-        self.words = nn.Embedding(vocab_size, d_model)
-        self.places = nn.Embedding(max_len, d_model)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(n_layers))
-        self.head = nn.Linear(d_model, vocab_size, bias=False)
-        self.head.weight = self.words.weight
-        for table in (self.words, self.places):
-            nn.init.normal_(table.weight, std=min(0.02, 2 / d_model))
-
-    def forward(self, tokens):
-        x = self.words(tokens) + self.places.weight[: tokens.shape[1]]
-        for block in self.blocks:
-            x = block(x)
-        return self.head(x)
-
-
-# wrong: the final norm is made and not used
-class TinyDecoder(nn.Module):
-    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
-        super().__init__()
-        config = ModelConfig(
-            vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=n_heads
-        )
-        self.words = nn.Embedding(vocab_size, d_model)
-        self.places = nn.Embedding(max_len, d_model)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(n_layers))
-        self.norm = nn.LayerNorm(d_model)
-        self.head = nn.Linear(d_model, vocab_size, bias=False)
-        self.head.weight = self.words.weight
-        for table in (self.words, self.places):
-            nn.init.normal_(table.weight, std=min(0.02, 2 / d_model))
-
-    def forward(self, tokens):
-        x = self.words(tokens) + self.places.weight[: tokens.shape[1]]
-        for block in self.blocks:
-            x = block(x)
-        return self.head(x)
-
-
-# wrong: a Python list of blocks
-class TinyDecoder(nn.Module):
-    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
-        super().__init__()
-        config = ModelConfig(
-            vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=n_heads
-        )
-        self.words = nn.Embedding(vocab_size, d_model)
-        self.places = nn.Embedding(max_len, d_model)
-        self.blocks = [Block(config) for _ in range(n_layers)]
-        self.norm = nn.LayerNorm(d_model)
-        self.head = nn.Linear(d_model, vocab_size, bias=False)
-        self.head.weight = self.words.weight
-        for table in (self.words, self.places):
-            nn.init.normal_(table.weight, std=min(0.02, 2 / d_model))
-
-    def forward(self, tokens):
-        x = self.words(tokens) + self.places.weight[: tokens.shape[1]]
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x))
-
-
-# wrong: one block again and again
-class TinyDecoder(nn.Module):
-    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
-        super().__init__()
-        config = ModelConfig(
-            vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=n_heads
-        )
-        self.words = nn.Embedding(vocab_size, d_model)
-        self.places = nn.Embedding(max_len, d_model)
-        self.blocks = nn.ModuleList([Block(config)] * n_layers)
-        self.norm = nn.LayerNorm(d_model)
-        self.head = nn.Linear(d_model, vocab_size, bias=False)
-        self.head.weight = self.words.weight
-        for table in (self.words, self.places):
-            nn.init.normal_(table.weight, std=min(0.02, 2 / d_model))
-
-    def forward(self, tokens):
-        x = self.words(tokens) + self.places.weight[: tokens.shape[1]]
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x))
-
-
-# wrong: no places added
-class TinyDecoder(nn.Module):
-    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
-        super().__init__()
-        config = ModelConfig(
-            vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=n_heads
-        )
-        self.words = nn.Embedding(vocab_size, d_model)
-        self.places = nn.Embedding(max_len, d_model)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(n_layers))
-        self.norm = nn.LayerNorm(d_model)
-        self.head = nn.Linear(d_model, vocab_size, bias=False)
-        self.head.weight = self.words.weight
-        for table in (self.words, self.places):
-            nn.init.normal_(table.weight, std=min(0.02, 2 / d_model))
-
-    def forward(self, tokens):
-        x = self.words(tokens)
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x))
-
-
-# wrong: post-norm
-class TinyDecoder(nn.Module):
-    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
-        super().__init__()
-        config = ModelConfig(
-            vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=n_heads, norm_position="post"
-        )
-        self.words = nn.Embedding(vocab_size, d_model)
-        self.places = nn.Embedding(max_len, d_model)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(n_layers))
-        self.norm = nn.LayerNorm(d_model)
-        self.head = nn.Linear(d_model, vocab_size, bias=False)
-        self.head.weight = self.words.weight
-        for table in (self.words, self.places):
-            nn.init.normal_(table.weight, std=min(0.02, 2 / d_model))
-
-    def forward(self, tokens):
-        x = self.words(tokens) + self.places.weight[: tokens.shape[1]]
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x))
-
-
-# wrong: the norm before the blocks
-class TinyDecoder(nn.Module):
-    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
-        super().__init__()
-        config = ModelConfig(
-            vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=n_heads
-        )
-        self.words = nn.Embedding(vocab_size, d_model)
-        self.places = nn.Embedding(max_len, d_model)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(n_layers))
-        self.norm = nn.LayerNorm(d_model)
-        self.head = nn.Linear(d_model, vocab_size, bias=False)
-        self.head.weight = self.words.weight
-        for table in (self.words, self.places):
-            nn.init.normal_(table.weight, std=min(0.02, 2 / d_model))
-
-    def forward(self, tokens):
-        x = self.words(tokens) + self.places.weight[: tokens.shape[1]]
-        x = self.norm(x)
-        for block in self.blocks:
-            x = block(x)
-        return self.head(x)
-
-
-# wrong: √d at the embedding
-class TinyDecoder(nn.Module):
-    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
-        super().__init__()
-        config = ModelConfig(
-            vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=n_heads
-        )
-        self.words = nn.Embedding(vocab_size, d_model)
-        self.places = nn.Embedding(max_len, d_model)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(n_layers))
-        self.norm = nn.LayerNorm(d_model)
-        self.head = nn.Linear(d_model, vocab_size, bias=False)
-        self.head.weight = self.words.weight
-        for table in (self.words, self.places):
-            nn.init.normal_(table.weight, std=min(0.02, 2 / d_model))
-
-    def forward(self, tokens):
-        x = self.words(tokens) * self.words.weight.shape[1] ** 0.5 + self.places.weight[: tokens.shape[1]]
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x))
-
-
 # right: 0.02 for the tables, small enough beside PyTorch's blocks
-class TinyDecoder(nn.Module):
-    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
-        super().__init__()
-        config = ModelConfig(
-            vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=n_heads
-        )
-        self.words = nn.Embedding(vocab_size, d_model)
-        self.places = nn.Embedding(max_len, d_model)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(n_layers))
-        self.norm = nn.LayerNorm(d_model)
-        self.head = nn.Linear(d_model, vocab_size, bias=False)
-        self.head.weight = self.words.weight
+class TinyDecoder(Sound):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
         for table in (self.words, self.places):
             nn.init.normal_(table.weight, std=0.02)
 
+
+# wrong: sees the future
+class TinyDecoder(Sound):
+    options = dict(causal=False)
+
+
+# wrong: PyTorch's large rows
+class TinyDecoder(Sound):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        for table in (self.words, self.places):
+            table.reset_parameters()
+
+
+# wrong: not tied
+class TinyDecoder(Sound):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.head.weight = nn.Parameter(0.02 * torch.randn_like(self.words.weight))
+
+
+# wrong: no final norm
+class TinyDecoder(Sound):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.norm = nn.Identity()
+
+
+# wrong: the final norm is made and not used
+class TinyDecoder(Sound):
     def forward(self, tokens):
-        x = self.words(tokens) + self.places.weight[: tokens.shape[1]]
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x))
+        return self.head(self.run(self.embed(tokens)))
+
+
+# wrong: a Python list of blocks
+class TinyDecoder(Sound):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        blocks = list(self.blocks)
+        del self.blocks
+        self.blocks = blocks
+
+
+# wrong: one block again and again
+class TinyDecoder(Sound):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.blocks = nn.ModuleList([self.blocks[0]] * len(self.blocks))
+
+
+# wrong: no places added
+class TinyDecoder(Sound):
+    def embed(self, tokens):
+        return self.words(tokens)
+
+
+# wrong: post-norm
+class TinyDecoder(Sound):
+    options = dict(norm_position='post')
+
+
+# wrong: the norm before the blocks
+class TinyDecoder(Sound):
+    def forward(self, tokens):
+        return self.head(self.run(self.norm(self.embed(tokens))))
+
+
+# wrong: √d at the embedding
+class TinyDecoder(Sound):
+    def embed(self, tokens):
+        words = self.words(tokens) * self.words.embedding_dim**0.5
+        return words + self.places.weight[: tokens.shape[1]]
 
 
 # wrong: tables of 1/√d
-class TinyDecoder(nn.Module):
-    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
-        super().__init__()
-        config = ModelConfig(
-            vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=n_heads
-        )
-        self.words = nn.Embedding(vocab_size, d_model)
-        self.places = nn.Embedding(max_len, d_model)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(n_layers))
-        self.norm = nn.LayerNorm(d_model)
-        self.head = nn.Linear(d_model, vocab_size, bias=False)
-        self.head.weight = self.words.weight
+class TinyDecoder(Sound):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
         for table in (self.words, self.places):
-            nn.init.normal_(table.weight, std=d_model**-0.5)
-
-    def forward(self, tokens):
-        x = self.words(tokens) + self.places.weight[: tokens.shape[1]]
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x))
+            nn.init.normal_(table.weight, std=table.embedding_dim**-0.5)
 
 
 # wrong: one head
-class TinyDecoder(nn.Module):
-    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
-        super().__init__()
-        config = ModelConfig(
-            vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=1
-        )
-        self.words = nn.Embedding(vocab_size, d_model)
-        self.places = nn.Embedding(max_len, d_model)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(n_layers))
-        self.norm = nn.LayerNorm(d_model)
-        self.head = nn.Linear(d_model, vocab_size, bias=False)
-        self.head.weight = self.words.weight
-        for table in (self.words, self.places):
-            nn.init.normal_(table.weight, std=min(0.02, 2 / d_model))
-
-    def forward(self, tokens):
-        x = self.words(tokens) + self.places.weight[: tokens.shape[1]]
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x))
+class TinyDecoder(Sound):
+    options = dict(n_heads=1)
 
 
 # wrong: n_heads forgotten
-class TinyDecoder(nn.Module):
-    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
-        super().__init__()
-        config = ModelConfig(
-            vocab_size=vocab_size, d_model=d_model, n_layers=n_layers
-        )
-        self.words = nn.Embedding(vocab_size, d_model)
-        self.places = nn.Embedding(max_len, d_model)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(n_layers))
-        self.norm = nn.LayerNorm(d_model)
-        self.head = nn.Linear(d_model, vocab_size, bias=False)
-        self.head.weight = self.words.weight
-        for table in (self.words, self.places):
-            nn.init.normal_(table.weight, std=min(0.02, 2 / d_model))
+class TinyDecoder(Sound):
+    options = dict(n_heads=4)
 
-    def forward(self, tokens):
-        x = self.words(tokens) + self.places.weight[: tokens.shape[1]]
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x))
+
+# wrong: blocks of its own with one head
+class TinyDecoder(Sound):
+    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
+        super().__init__(vocab_size, d_model, n_layers, n_heads, max_len)
+        self.blocks = nn.ModuleList(OwnBlock(d_model, 1) for _ in range(n_layers))
 
 
 # wrong: the last block first
-class TinyDecoder(nn.Module):
-    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
-        super().__init__()
-        config = ModelConfig(
-            vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=n_heads
-        )
-        self.words = nn.Embedding(vocab_size, d_model)
-        self.places = nn.Embedding(max_len, d_model)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(n_layers))
-        self.norm = nn.LayerNorm(d_model)
-        self.head = nn.Linear(d_model, vocab_size, bias=False)
-        self.head.weight = self.words.weight
-        for table in (self.words, self.places):
-            nn.init.normal_(table.weight, std=min(0.02, 2 / d_model))
-
-    def forward(self, tokens):
-        x = self.words(tokens) + self.places.weight[: tokens.shape[1]]
+class TinyDecoder(Sound):
+    def run(self, x):
         for block in reversed(self.blocks):
             x = block(x)
-        return self.head(self.norm(x))
+        return x
 
 
 # wrong: a table of zeros
-class TinyDecoder(nn.Module):
-    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
-        super().__init__()
-        config = ModelConfig(
-            vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=n_heads
-        )
-        self.words = nn.Embedding(vocab_size, d_model)
-        self.places = nn.Embedding(max_len, d_model)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(n_layers))
-        self.norm = nn.LayerNorm(d_model)
-        self.head = nn.Linear(d_model, vocab_size, bias=False)
-        self.head.weight = self.words.weight
+class TinyDecoder(Sound):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
         for table in (self.words, self.places):
             nn.init.zeros_(table.weight)
 
-    def forward(self, tokens):
-        x = self.words(tokens) + self.places.weight[: tokens.shape[1]]
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x))
-
 
 # wrong: probabilities
-class TinyDecoder(nn.Module):
-    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
-        super().__init__()
-        config = ModelConfig(
-            vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=n_heads
-        )
-        self.words = nn.Embedding(vocab_size, d_model)
-        self.places = nn.Embedding(max_len, d_model)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(n_layers))
-        self.norm = nn.LayerNorm(d_model)
-        self.head = nn.Linear(d_model, vocab_size, bias=False)
-        self.head.weight = self.words.weight
-        for table in (self.words, self.places):
-            nn.init.normal_(table.weight, std=min(0.02, 2 / d_model))
-
+class TinyDecoder(Sound):
     def forward(self, tokens):
-        x = self.words(tokens) + self.places.weight[: tokens.shape[1]]
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x)).softmax(dim=-1)
+        return super().forward(tokens).softmax(dim=-1)
 
 
 # wrong: biases in the linear layers
-class TinyDecoder(nn.Module):
-    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
-        super().__init__()
-        config = ModelConfig(
-            vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=n_heads, bias=True
-        )
-        self.words = nn.Embedding(vocab_size, d_model)
-        self.places = nn.Embedding(max_len, d_model)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(n_layers))
-        self.norm = nn.LayerNorm(d_model)
-        self.head = nn.Linear(d_model, vocab_size, bias=False)
-        self.head.weight = self.words.weight
-        for table in (self.words, self.places):
-            nn.init.normal_(table.weight, std=min(0.02, 2 / d_model))
-
-    def forward(self, tokens):
-        x = self.words(tokens) + self.places.weight[: tokens.shape[1]]
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x))
+class TinyDecoder(Sound):
+    options = dict(bias=True)
 
 
 # wrong: the places of the words
-class TinyDecoder(nn.Module):
-    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
-        super().__init__()
-        config = ModelConfig(
-            vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=n_heads
-        )
-        self.words = nn.Embedding(vocab_size, d_model)
-        self.places = nn.Embedding(max_len, d_model)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(n_layers))
-        self.norm = nn.LayerNorm(d_model)
-        self.head = nn.Linear(d_model, vocab_size, bias=False)
-        self.head.weight = self.words.weight
-        for table in (self.words, self.places):
-            nn.init.normal_(table.weight, std=min(0.02, 2 / d_model))
-
-    def forward(self, tokens):
-        x = self.words(tokens) + self.places(tokens % self.places.num_embeddings)
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x))
+class TinyDecoder(Sound):
+    def embed(self, tokens):
+        return self.words(tokens) + self.places(tokens % self.places.num_embeddings)
 
 
 # wrong: skips the last block
-class TinyDecoder(nn.Module):
-    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
-        super().__init__()
-        config = ModelConfig(
-            vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=n_heads
-        )
-        self.words = nn.Embedding(vocab_size, d_model)
-        self.places = nn.Embedding(max_len, d_model)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(n_layers))
-        self.norm = nn.LayerNorm(d_model)
-        self.head = nn.Linear(d_model, vocab_size, bias=False)
-        self.head.weight = self.words.weight
-        for table in (self.words, self.places):
-            nn.init.normal_(table.weight, std=min(0.02, 2 / d_model))
-
-    def forward(self, tokens):
-        x = self.words(tokens) + self.places.weight[: tokens.shape[1]]
+class TinyDecoder(Sound):
+    def run(self, x):
         for block in self.blocks[:-1]:
             x = block(x)
-        return self.head(self.norm(x))
+        return x
 
 
 # wrong: frozen places
-class TinyDecoder(nn.Module):
-    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
-        super().__init__()
-        config = ModelConfig(
-            vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=n_heads
-        )
-        self.words = nn.Embedding(vocab_size, d_model)
-        self.places = nn.Embedding(max_len, d_model)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(n_layers))
-        self.norm = nn.LayerNorm(d_model)
-        self.head = nn.Linear(d_model, vocab_size, bias=False)
-        self.head.weight = self.words.weight
-        for table in (self.words, self.places):
-            nn.init.normal_(table.weight, std=min(0.02, 2 / d_model))
+class TinyDecoder(Sound):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
         self.places.weight.requires_grad_(False)
-
-    def forward(self, tokens):
-        x = self.words(tokens) + self.places.weight[: tokens.shape[1]]
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x))
 
 
 # wrong: dropout
-class TinyDecoder(nn.Module):
-    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
-        super().__init__()
-        config = ModelConfig(
-            vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=n_heads, dropout=0.5
-        )
-        self.words = nn.Embedding(vocab_size, d_model)
-        self.places = nn.Embedding(max_len, d_model)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(n_layers))
-        self.norm = nn.LayerNorm(d_model)
-        self.head = nn.Linear(d_model, vocab_size, bias=False)
-        self.head.weight = self.words.weight
-        for table in (self.words, self.places):
-            nn.init.normal_(table.weight, std=min(0.02, 2 / d_model))
-
-    def forward(self, tokens):
-        x = self.words(tokens) + self.places.weight[: tokens.shape[1]]
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x))
+class TinyDecoder(Sound):
+    options = dict(dropout=0.5)
 
 
 # wrong: adds the stream once more
-class TinyDecoder(nn.Module):
-    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
-        super().__init__()
-        config = ModelConfig(
-            vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=n_heads
-        )
-        self.words = nn.Embedding(vocab_size, d_model)
-        self.places = nn.Embedding(max_len, d_model)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(n_layers))
-        self.norm = nn.LayerNorm(d_model)
-        self.head = nn.Linear(d_model, vocab_size, bias=False)
-        self.head.weight = self.words.weight
-        for table in (self.words, self.places):
-            nn.init.normal_(table.weight, std=min(0.02, 2 / d_model))
-
-    def forward(self, tokens):
-        x = self.words(tokens) + self.places.weight[: tokens.shape[1]]
+class TinyDecoder(Sound):
+    def run(self, x):
         for block in self.blocks:
             x = x + block(x)
-        return self.head(self.norm(x))
+        return x
 
 
 # wrong: places by the number of rows
-class TinyDecoder(nn.Module):
-    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
-        super().__init__()
-        config = ModelConfig(
-            vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=n_heads
-        )
-        self.words = nn.Embedding(vocab_size, d_model)
-        self.places = nn.Embedding(max_len, d_model)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(n_layers))
-        self.norm = nn.LayerNorm(d_model)
-        self.head = nn.Linear(d_model, vocab_size, bias=False)
-        self.head.weight = self.words.weight
-        for table in (self.words, self.places):
-            nn.init.normal_(table.weight, std=min(0.02, 2 / d_model))
-
-    def forward(self, tokens):
-        x = self.words(tokens) + self.places(torch.arange(tokens.shape[0]))[:, None]
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x))
+class TinyDecoder(Sound):
+    def embed(self, tokens):
+        return self.words(tokens) + self.places(torch.arange(tokens.shape[0]))[:, None]
 
 
 # wrong: scores over √d
-class TinyDecoder(nn.Module):
-    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
-        super().__init__()
-        config = ModelConfig(
-            vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=n_heads
-        )
-        self.words = nn.Embedding(vocab_size, d_model)
-        self.places = nn.Embedding(max_len, d_model)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(n_layers))
-        self.norm = nn.LayerNorm(d_model)
-        self.head = nn.Linear(d_model, vocab_size, bias=False)
-        self.head.weight = self.words.weight
-        for table in (self.words, self.places):
-            nn.init.normal_(table.weight, std=min(0.02, 2 / d_model))
-
+class TinyDecoder(Sound):
     def forward(self, tokens):
-        x = self.words(tokens) + self.places.weight[: tokens.shape[1]]
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x)) / x.shape[-1] ** 0.5
+        return super().forward(tokens) / self.words.embedding_dim**0.5
 
 
 # wrong: PyTorch's encoder layers, without a mask
-class TinyDecoder(nn.Module):
+class TinyDecoder(Sound):
     def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
-        super().__init__()
-        config = ModelConfig(
-            vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=n_heads
-        )
-        self.words = nn.Embedding(vocab_size, d_model)
-        self.places = nn.Embedding(max_len, d_model)
+        super().__init__(vocab_size, d_model, n_layers, n_heads, max_len)
+        options = dict(batch_first=True, norm_first=True, bias=False)
         self.blocks = nn.ModuleList(
-            nn.TransformerEncoderLayer(
-                d_model, n_heads, 4 * d_model, 0.0, F.gelu, batch_first=True, norm_first=True, bias=False
-            )
+            nn.TransformerEncoderLayer(d_model, n_heads, 4 * d_model, 0.0, F.gelu, **options)
             for _ in range(n_layers)
         )
-        self.norm = nn.LayerNorm(d_model)
-        self.head = nn.Linear(d_model, vocab_size, bias=False)
-        self.head.weight = self.words.weight
-        for table in (self.words, self.places):
-            nn.init.normal_(table.weight, std=min(0.02, 2 / d_model))
-
-    def forward(self, tokens):
-        x = self.words(tokens) + self.places.weight[: tokens.shape[1]]
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x))

@@ -13,7 +13,7 @@ from tfcourse.optimizers import make_optimizers, schedule, set_learning_rate
 
 # right: AdamW with warm-up and cosine
 def train_lm(model, sample):
-    n_steps, warmup, peak = 300, 20, 5e-3
+    n_steps, warmup, peak = 200, 20, 1e-2
     optimizer = torch.optim.AdamW(model.parameters(), lr=peak, betas=(0.9, 0.99))
     for step in range(n_steps):
         rise = min(1, (step + 1) / warmup)
@@ -31,7 +31,7 @@ def train_lm(model, sample):
 
 # right: the course's Muon and schedule, loss from the model
 def train_lm(model, sample):
-    config = TrainConfig(steps=250, optimizer="muon", lr=4e-3, warmup=20)
+    config = TrainConfig(steps=200, optimizer="muon", lr=6e-3, warmup=20)
     optimizers = make_optimizers(model, config)
     model.train()
     for step in range(config.steps):
@@ -48,7 +48,7 @@ def train_lm(model, sample):
 # wrong: inputs are the targets
 def train_lm(model, sample):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    for step in range(60):
+    for step in range(40):
         inputs = sample(32)[:, :-1]
         loss = F.cross_entropy(model(inputs).flatten(0, 1), inputs.flatten(), ignore_index=PAD)
         optimizer.zero_grad()
@@ -60,7 +60,7 @@ def train_lm(model, sample):
 # wrong: shifted the other way
 def train_lm(model, sample):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    for step in range(100):
+    for step in range(60):
         rows = sample(32)
         loss = F.cross_entropy(
             model(rows[:, 1:]).flatten(0, 1), rows[:, :-1].flatten(), ignore_index=PAD
@@ -75,7 +75,7 @@ def train_lm(model, sample):
 def train_lm(model, sample):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     rows = sample(16)
-    for step in range(150):
+    for step in range(60):
         loss = F.cross_entropy(
             model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten(), ignore_index=PAD
         )
@@ -87,9 +87,9 @@ def train_lm(model, sample):
 
 # wrong: padding counts
 def train_lm(model, sample):
-    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3, betas=(0.9, 0.99))
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 300)
-    for step in range(300):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, betas=(0.9, 0.99))
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 200)
+    for step in range(200):
         rows = sample(32)
         loss = F.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten())
         optimizer.zero_grad()
@@ -104,7 +104,7 @@ def train_lm(model, sample):
 def train_lm(model, sample):
     trained = copy.deepcopy(model)
     optimizer = torch.optim.AdamW(trained.parameters(), lr=1e-2)
-    for step in range(20):
+    for step in range(5):
         rows = sample(32)
         loss = F.cross_entropy(
             trained(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten(), ignore_index=PAD
@@ -118,7 +118,7 @@ def train_lm(model, sample):
 # wrong: never steps
 def train_lm(model, sample):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    for step in range(20):
+    for step in range(5):
         rows = sample(32)
         loss = F.cross_entropy(
             model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten(), ignore_index=PAD
@@ -145,7 +145,7 @@ def train_lm(model, sample):
 # wrong: a rate at which it flies apart
 def train_lm(model, sample):
     optimizer = torch.optim.SGD(model.parameters(), lr=30.0)
-    for step in range(100):
+    for step in range(20):
         rows = sample(32)
         loss = F.cross_entropy(
             model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten(), ignore_index=PAD
@@ -159,7 +159,7 @@ def train_lm(model, sample):
 # wrong: cross-entropy of probabilities
 def train_lm(model, sample):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    for step in range(100):
+    for step in range(60):
         rows = sample(32)
         p = model(rows[:, :-1]).softmax(dim=-1)
         loss = F.cross_entropy(p.flatten(0, 1), rows[:, 1:].flatten(), ignore_index=PAD)
@@ -176,7 +176,7 @@ def train_lm(model, sample):
 
     model = DecoderLM(dataclasses.replace(model.config, causal=False))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    for step in range(100):
+    for step in range(5):
         rows = sample(32)
         loss = F.cross_entropy(
             model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten(), ignore_index=PAD
@@ -190,7 +190,7 @@ def train_lm(model, sample):
 # wrong: returns the last loss
 def train_lm(model, sample):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    for step in range(20):
+    for step in range(5):
         rows = sample(32)
         loss = F.cross_entropy(
             model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten(), ignore_index=PAD
@@ -204,7 +204,7 @@ def train_lm(model, sample):
 # wrong: gradients are never emptied
 def train_lm(model, sample):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    for step in range(120):
+    for step in range(100):
         rows = sample(32)
         loss = F.cross_entropy(
             model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten(), ignore_index=PAD
@@ -217,7 +217,7 @@ def train_lm(model, sample):
 # wrong: only the last question
 def train_lm(model, sample):
     o = torch.optim.AdamW(model.parameters(), lr=5e-3)
-    for _ in range(150):
+    for _ in range(50):
         r = sample(32)
         l = F.cross_entropy(model(r[:, :-1])[:, -1], r[:, -1], ignore_index=PAD)
         o.zero_grad(); l.backward(); o.step()
@@ -226,8 +226,8 @@ def train_lm(model, sample):
 
 # wrong: EOS and PAD ignored
 def train_lm(model, sample):
-    o = torch.optim.AdamW(model.parameters(), lr=5e-3)
-    for _ in range(300):
+    o = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    for _ in range(80):
         r = sample(32)
         y = r[:, 1:].clone()
         y[y <= 2] = -100
@@ -239,7 +239,7 @@ def train_lm(model, sample):
 # wrong: gradient ascent
 def train_lm(model, sample):
     o = torch.optim.AdamW(model.parameters(), lr=5e-3)
-    for _ in range(50):
+    for _ in range(20):
         r = sample(32)
         l = -F.cross_entropy(model(r[:, :-1]).flatten(0, 1), r[:, 1:].flatten(), ignore_index=PAD)
         o.zero_grad(); l.backward(); o.step()

@@ -135,3 +135,19 @@ def mask_tokens(tokens, real, chance, lot, other, mask_id):
     inputs = torch.where(chosen & (lot < 0.8), mask_id, tokens)
     inputs = torch.where(chosen & (lot >= 0.8) & (lot < 0.9), other, inputs)
     return inputs, torch.where(inputs != tokens, tokens, -100)
+
+
+# wrong: a chance of 0.15 is chosen, too
+def mask_tokens(tokens, real, chance, lot, other, mask_id):
+    chosen = (chance <= 0.15) & real
+    inputs = torch.where(chosen & (lot < 0.8), mask_id, tokens)
+    inputs = torch.where(chosen & (lot >= 0.8) & (lot < 0.9), other, inputs)
+    return inputs, torch.where(chosen, tokens, -100)
+
+
+# wrong: the chapter's order of the lot
+def mask_tokens(tokens, real, chance, lot, other, mask_id):
+    chosen = (chance < 0.15) & real
+    inputs = torch.where(chosen & (lot < 0.8), mask_id, tokens)
+    inputs = torch.where(chosen & (lot > 0.9), other, inputs)
+    return inputs, torch.where(chosen, tokens, -100)

@@ -55,7 +55,8 @@ def check_mean_pool(student: Student, x: Tensor, real: Tensor) -> None:
             x.masked_fill(~real.unsqueeze(2), -torch.inf).amax(dim=1)
         ),
     }
-    compare(y, right, mistakes)
+    says = "The numbers are not the means. Which vectors are added, and by what are they divided?"
+    compare(y, right, mistakes, says)
 
 
 @mean_pool.check
@@ -69,7 +70,8 @@ def _(student: Student, draw: Draw) -> None:
     """A row without a real token."""
     x, real = draw.normal(2, 3, 4), torch.tensor([[True, True, False], [False] * 3])
     y = tensor(student(x, real), (2, 4))
-    require(bool(torch.isfinite(y).all()), "A row without a real token gives NaN: 0 / 0.")
+    says = "A row without a real token gives NaN or infinity. What is divided by what?"
+    require(bool(torch.isfinite(y).all()), says)
     compare(y[1], torch.zeros(4), says="A row without a real token has to give zeros.")
 
 
@@ -115,7 +117,8 @@ def check_attention_mask(student: Student, kind: str, n_queries: int, real: Tens
             "nothing.": right & rows,
         }
     i, j = next(iter((mask != right).nonzero().tolist()), (0, 0))
-    compare(mask, right, mistakes, f"{name} is wrong in row {i}, column {j}, among others.")
+    says = f"{name} is wrong first in row {i}, column {j}. May position {i} read position {j}?"
+    compare(mask, right, mistakes, says)
 
 
 @attention_mask.check
@@ -188,7 +191,12 @@ def check_count_parameters(student: Student, V: int, d: int, d_ff: int, N: int, 
         "The decoder looks left out.": right - M * (8 * d * d + 2 * d * d_ff + 6 * d),
     }
     exact = {says: torch.tensor(number) for says, number in mistakes.items()}
-    compare(torch.tensor(n), torch.tensor(right), exact, f"{n:,} is not the count.", 0.0)
+    far = "too many" if n > right else "too few"
+    says = (
+        f"V = {V:,}, d = {d}, d_ff = {d_ff}, {N} encoder and {M} decoder blocks: you count "
+        f"{abs(n - right):,} {far}."
+    )
+    compare(torch.tensor(n), torch.tensor(right), exact, says, 0.0)
 
 
 @count_parameters.check
@@ -222,72 +230,70 @@ def check_mask_tokens(student: Student, *given: Any) -> None:
     """Compare inputs and targets with the recipe; the arguments are those of the question."""
     tokens, real, chance, lot, other, mask_id = given
     inputs, targets = several(student(*given), "inputs, targets")
-    tensor(inputs, tokens.shape, "inputs")
-    tensor(targets, tokens.shape, "targets")
+    tensor(inputs, tokens.shape, "`inputs`")
+    tensor(targets, tokens.shape, "`targets`")
     low = chance < 0.15
-    chosen = low & real
-    hidden, changed = chosen & (lot < 0.8), chosen & (lot >= 0.8) & (lot < 0.9)
-    right = tokens.where(~hidden, mask_id).where(~changed, other)
-    kept_swapped = chosen & (lot >= 0.9)
-    border = (chance <= 0.15) & real
+    every, chosen = torch.ones_like(real), low & real
+    first, second, third = lot < 0.8, (lot >= 0.8) & (lot < 0.9), lot >= 0.9
+
+    def read(chosen: Tensor, hidden: Tensor = first, changed: Tensor = second) -> Tensor:
+        return tokens.where(~(chosen & hidden), mask_id).where(~(chosen & changed), other)
+
+    right = read(chosen)
     mistakes = {
         "All chosen tokens look hidden. Some are replaced by another one, some stay.": (
-            tokens.where(~chosen, mask_id)
+            read(chosen, every, ~every)
         ),
         "The tokens from 0.9 on look replaced, and those before it look kept.": (
-            tokens.where(~hidden, mask_id).where(~kept_swapped, other)
+            read(chosen, changed=third)
         ),
-        "All chosen tokens that get no MASK look replaced. Some stay.": (
-            tokens.where(~hidden, mask_id).where(~(changed | kept_swapped), other)
+        "All chosen tokens that get no MASK look replaced. Some stay.": read(
+            chosen, changed=second | third
         ),
-        "The tokens from 0.8 to 0.9 look kept.": tokens.where(~hidden, mask_id),
-        "A border looks counted on the other side. Is it < or ≤?": (
-            tokens.where(~(border & (lot <= 0.8)), mask_id).where(
-                ~(border & (lot > 0.8) & (lot <= 0.9)), other
-            )
+        "The tokens from 0.8 to 0.9 look kept.": read(chosen, changed=~every),
+        "A border looks counted on the other side. Is it < or ≤?": read(
+            (chance <= 0.15) & real, lot <= 0.8, (lot > 0.8) & (lot <= 0.9)
         ),
-        "It looks as if chance decided what is hidden. That is for the lot to decide.": (
-            tokens.where(~(real & (chance < 0.12)), mask_id).where(
-                ~(real & (chance >= 0.12) & (chance < 0.135)), other
-            )
+        "A token is chosen below 0.15. One at 0.15 looks chosen, too.": read(
+            (chance <= 0.15) & real
         ),
-        "PADs look hidden, too.": (
-            tokens.where(~(low & (lot < 0.8)), mask_id).where(
-                ~(low & (lot >= 0.8) & (lot < 0.9)), other
-            )
+        "A token at a border of the lot looks counted on the other side.": read(
+            chosen, lot <= 0.8, (lot > 0.8) & (lot <= 0.9)
         ),
-        "The lot looks drawn for all tokens. It decides about the chosen ones.": (
-            tokens.where(lot >= 0.8, mask_id).where((lot < 0.8) | (lot >= 0.9), other)
+        "It looks as if chance decided what is hidden. That is for the lot to decide.": read(
+            real, chance < 0.12, (chance >= 0.12) & (chance < 0.135)
         ),
+        "PADs look hidden, too.": read(low),
+        "The lot looks drawn for all tokens. It decides about the chosen ones.": read(every),
         "MASK looks put where nothing was chosen, and the chosen tokens look kept.": (
-            tokens.where(chosen, mask_id)
+            read(~chosen, every, ~every)
         ),
     }
-    compare(inputs, right, mistakes, "inputs are not what the recipe gives.", 0.0)
+    compare(inputs, right, mistakes, "The inputs are not what these chances and lots give.", 0.0)
     ignore = torch.full_like(tokens, IGNORE)
     mistakes = {
-        "targets look as if each token were asked for.": tokens,
-        "targets look as if PADs were asked for, too.": tokens.where(low, ignore),
-        "targets look as if tokens behind a MASK alone were asked for. All chosen ones are.": (
-            tokens.where(hidden, ignore)
+        "The targets look as if each token were asked for.": tokens,
+        "The targets look as if PADs were asked for, too.": tokens.where(low, ignore),
+        "The targets look as if tokens behind a MASK alone were asked for. All chosen ones are.": (
+            tokens.where(chosen & first, ignore)
         ),
-        "targets look as if chosen tokens that stay were not asked for.": (
-            tokens.where(hidden | changed, ignore)
+        "The targets look as if chosen tokens that stay were not asked for.": (
+            tokens.where(chosen & ~third, ignore)
         ),
-        "targets look taken from what the model reads. The answer is the token before.": (
+        "The targets look taken from what the model reads. The answer is the token as it was.": (
             right.where(chosen, ignore)
         ),
-        "targets look turned round: the chosen tokens are those asked for.": (
+        "The targets look turned round: the chosen tokens are those asked for.": (
             tokens.where(~chosen, ignore)
         ),
-        "targets look as if they were 0 where nothing is asked. 0 is a token's id.": (
+        "The targets look as if they were 0 where nothing is asked. 0 is a token's id.": (
             tokens.where(chosen, 0)
         ),
-        "targets look as if they were the PAD or MASK where nothing is asked.": (
-            tokens.where(chosen, mask_id)
+        "The targets look as if they were MASK where nothing is asked.": tokens.where(
+            chosen, mask_id
         ),
     }
-    says = f"targets are not the chosen tokens, with {IGNORE} elsewhere."
+    says = f"The targets are not the chosen tokens, with {IGNORE} elsewhere."
     compare(targets, tokens.where(chosen, ignore), mistakes, says, 0.0)
 
 

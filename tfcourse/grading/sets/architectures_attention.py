@@ -180,7 +180,11 @@ def check_cross_attention(
     says = "It gives NaN. Is there a softmax over nothing but −∞, or an exponential too large?"
     require(bool(torch.isfinite(y).all()), says)
     mistakes = mistakes_of_cross_attention(*given)
-    compare(y, reference_cross_attention(*given), mistakes, tolerance=tolerance)
+    says = (
+        "The numbers are not the right ones. What are Q, K and V made from, and how are heads cut "
+        "and put together?"
+    )
+    compare(y, reference_cross_attention(*given), mistakes, says, tolerance)
 
 
 @cross_attention.check
@@ -228,7 +232,7 @@ def check_cached_attention(
         new = slice(start, start + n)
         answer = student(q[:, :, new], k[:, :, new], v[:, :, new], keys, values)
         mixed, new_keys, new_values = several(answer, "mixed, keys, values")
-        tensor(mixed, full[:, :, new].shape, "mixed")
+        tensor(mixed, full[:, :, new].shape, "`mixed`")
         mistakes = mistakes_of_cached_attention(q[:, :, new], k, v, start)
         says = "What a new position gathers is not what it gathers without a cache."
         compare(mixed, full[:, :, new], mistakes, says, tolerance)
@@ -238,7 +242,7 @@ def check_cached_attention(
             crossed = {
                 f"The new {name} look put before the old ones.": torch.cat([fresh, old], dim=2)
             }
-            tensor(got, right.shape, name)
+            tensor(got, right.shape, f"The tensor of {name}")
             compare(got, right, crossed, f"The {name} are not the old ones, then the new ones.")
         keys, values, start = new_keys, new_values, start + n
 

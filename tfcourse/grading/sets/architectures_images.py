@@ -114,7 +114,8 @@ class ImageCase:
         _, channels, height, width = self.images.shape
         d = len(self.state["project.bias"])
         module = student(height, width, channels, self.patch_size, d)
-        require(isinstance(module, Kept) and module.kind == "module", "It is no nn.Module.")
+        is_module = isinstance(module, Kept) and module.kind == "module"
+        require(is_module, "ImageEmbedding(...) makes an object that is no nn.Module.")
         shapes = {name: list(t.shape) for name, t in student.state(module).items()}
         names, wanted = ", ".join(sorted(shapes)), ", ".join(sorted(self.state))
         require(names == wanted, f"Its weights are {names or 'none'}; they have to be {wanted}.")
@@ -135,7 +136,11 @@ def check_image_embedding(student: Student, case: ImageCase) -> None:
     module = case.load(student)
     right = case.reference()(case.images).detach()
     y = tensor(student.call(module, case.images), right.shape)
-    compare(y, right, case.mistakes())
+    says = (
+        "The numbers are not the right ones. In which order are patches, pixels and channels, and "
+        "what is added where?"
+    )
+    compare(y, right, case.mistakes(), says)
 
 
 @image_embedding.check
@@ -156,7 +161,7 @@ resize_positions = Question(
     title="Positions for an image of another size",
     points=2,
     minutes=12,
-    difficulty=3,
+    difficulty=2,
     section=f"{CHAPTER}#the-whole-input-at-once-digits",
     forbid=("PatchEmbedding",),
 )
@@ -208,8 +213,11 @@ def check_resize_positions(
         ),
     }
     right = resize(grid)
-    require(bool((y[:, :1] == first).all()), "The first position, CLS's, is to stay as it is.")
-    compare(y, right, mistakes)
+    require(bool((y[:, :1] == first).all()), "The first position, CLS's, has to stay as it is.")
+    says = (
+        "The numbers are not the right ones. Where are rows and columns of each of the two grids?"
+    )
+    compare(y, right, mistakes, says)
 
 
 @resize_positions.check

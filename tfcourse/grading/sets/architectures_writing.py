@@ -13,7 +13,7 @@ from torch import Tensor
 from tfcourse.architectures import EncoderDecoder
 from tfcourse.config import ModelConfig
 from tfcourse.generation import generate
-from tfcourse.grading.questions import Draw, Question, Student, require
+from tfcourse.grading.questions import Draw, Question, Student, Wrong, require
 from tfcourse.grading.sets.architectures_attention import CHAPTER
 from tfcourse.grading.tools import encoder_decoder
 from tfcourse.grading.wire import Tool
@@ -24,7 +24,7 @@ greedy_decode = Question(
     title="Write until EOS",
     points=4,
     minutes=20,
-    difficulty=4,
+    difficulty=3,
     section=f"{CHAPTER}#read-one-text-write-another-dates",
     forbid=("generate",),
 )
@@ -79,14 +79,17 @@ class Translation:
         starts = [[BOS]] * len(self.sources)
         return generate(self.model, starts, MAX_NEW, sources=self.sources, temperature=0.0)
 
-    def write_so(self, masked: bool = True, at: int = -1, last: bool = False) -> list[list[int]]:
-        """Write without an end, as a mistake does: PADs read, other logits, the past forgotten."""
+    def write_so(self, reads: str = "tokens", at: int = -1, last: bool = False) -> list[list[int]]:
+        """Write without an end, as a mistake does: PADs read, other logits, the past forgotten.
+
+        `reads` says what is read of the source: "tokens", "PADs" or "both".
+        """
         model, longest = self.model, max(map(len, self.sources))
         source = torch.tensor([row + [PAD] * (longest - len(row)) for row in self.sources])
         tokens = torch.full((len(source), 1), BOS)
+        mask = {"tokens": source != PAD, "PADs": source == PAD, "both": None}[reads]
         with torch.no_grad():
             for _ in range(MAX_NEW):
-                mask = source != PAD if masked else None
                 logits = model(tokens[:, -1:] if last else tokens, source, source_mask=mask)
                 tokens = torch.cat([tokens, logits[:, at].argmax(-1, keepdim=True)], dim=1)
         return tokens[:, 1:].tolist()
@@ -97,7 +100,7 @@ class Translation:
 
     def mistakes(self) -> dict[str, list[list[int]]]:
         """What known misconceptions write."""
-        free, unmasked = self.write(), self.write_so(masked=False)
+        free, unmasked = self.write(), self.write_so(reads="both")
         first, last = min(map(len, self.written)), max(map(len, self.written))
         shortest = min(map(len, self.sources))
         cut = Translation(self.state, [row[:shortest] for row in self.sources], self.eos, [])
@@ -105,6 +108,9 @@ class Translation:
         return {
             "The source's PADs look read. A row depends on the others of its batch then.": (
                 self.until_eos(unmasked)
+            ),
+            "The mask of the source looks inverted: True is a real token.": self.until_eos(
+                self.write_so(reads="PADs")
             ),
             "It looks as if the logits at the first position were read, at each step.": (
                 self.until_eos(self.write_so(at=0))
@@ -140,7 +146,7 @@ class Translation:
             self._gap(source, row) > 1e-3 for source, row in zip(self.sources, rows, strict=True)
         )
         padded = min(map(len, self.sources)) < max(map(len, self.sources))
-        return clear and (not padded or self.until_eos(self.write_so(masked=False)) != rows)
+        return clear and (not padded or self.until_eos(self.write_so(reads="both")) != rows)
 
     def _gap(self, source: list[int], row: list[int]) -> float:
         """Return by how much each choice led, at the least."""
@@ -173,8 +179,10 @@ def check_greedy_decode(student: Student, case: Translation) -> None:
     i = next(i for i, row in enumerate(case.written) if answer[i] != row)
     pairs = zip((*answer[i], None), (*case.written[i], None), strict=False)
     step = next(j for j, (a, b) in enumerate(pairs) if a != b)
-    size = f"Of {len(answer)} sources, number {i} has {len(case.sources[i])} tokens."
-    require(False, f"{size} For it the model writes something else from step {step} on.")
+    raise Wrong(
+        f"For sources[{i}], of {len(case.sources[i])} tokens, the model writes something else from "
+        f"index {step} of its row on."
+    )
 
 
 @greedy_decode.check

@@ -73,7 +73,8 @@ def compare_embed(
         + P[torch.arange(n_rows).clamp(max=len(P) - 1)][:, None],
     }
     tolerance = 1e-5 if table.dtype == torch.float32 else 2e-2
-    compare(y.double(), own + P[:length], mistakes, tolerance=tolerance)
+    says = "The numbers are not the right ones. Which row of each table belongs to position 0?"
+    compare(y.double(), own + P[:length], mistakes, says, tolerance)
 
 
 @embed.check
@@ -95,7 +96,7 @@ def _(student: Student, draw: Draw) -> None:
     """Whether both tables learn."""
     tokens, weights = draw.integers(0, 5, 2, 3), draw.normal(2, 3, 4)
     table, places = draw.normal(5, 4), draw.normal(6, 4)
-    run = student.run("embed", tokens, table, places, False, backward=weights)
+    run = student.run(student.name, tokens, table, places, False, backward=weights)
     for i, what in enumerate(("words", "places")):
         gradient = run.gradients[f"input {i}"]
         require(gradient is not None, f"No gradient reaches the table of {what}: is it a copy?")
@@ -168,11 +169,15 @@ sinusoids = Question(
 )
 
 
-def compare_sinusoids(
-    student: Student, positions: Tensor, d: int, tolerance: float = 1e-4
-) -> Tensor:
+def compare_sinusoids(student: Student, positions: Tensor, d: int, tolerance: float = 1e-4) -> None:
     """Compare with the waves that the package adds."""
-    y = tensor(student(positions, d), (len(positions), d)).float()
+    y = tensor(student(positions, d), (len(positions), d))
+    require(y.dtype == torch.float32, f"The result is {y.dtype}; float32 is asked for.")
+    require(
+        len(y.unique(dim=0)) >= len(positions.unique()),
+        "Two different positions get the same vector. Does every position, however far, have "
+        "angles of its own?",
+    )
     right = SinusoidalPositions()(torch.zeros(1, len(positions), d), positions[None])[0]
     r, p = torch.arange(0, d, 2), positions[:, None].double()
 
@@ -214,7 +219,6 @@ def compare_sinusoids(
         "sin 1, cos 1. With how many digits are angles kept?"
     )
     compare(y, right, mistakes, says, tolerance)
-    return y
 
 
 @sinusoids.check
@@ -262,14 +266,14 @@ def compare_rotate(
     angles = p * base ** (-2 * r / k)
     mistakes = {
         "It looks turned the other way. Check the signs.": torch.cat(turned(-angles, *halves), -1),
-        "Neighbours look paired. Here feature r goes with feature r + k/2.": torch.stack(
+        "Neighbours look paired. Here feature r goes with feature r + d_k/2.": torch.stack(
             turned(angles, even, odd), -1
         ).flatten(-2),
         "Every pair seems to turn at the same speed.": torch.cat(turned(p, *halves), -1),
-        "The speeds look wrong: pair r has the exponent −2r/k.": torch.cat(
+        "The speeds look wrong: pair r has the exponent −2r/d_k.": torch.cat(
             turned(p * base ** (-r / k), *halves), -1
         ),
-        "The exponent looks divided by the width of all heads. k is that of one.": torch.cat(
+        "The exponent looks divided by the width of all heads. d_k is that of one.": torch.cat(
             turned(p * base ** (-2 * r / (k * x.shape[1])), *halves), -1
         ),
         "The positions look counted from 0, whatever was asked for.": torch.cat(
@@ -286,7 +290,7 @@ def compare_rotate(
         low = (p.to(x.dtype) * (base ** (-2 * r / k)).to(x.dtype)).float()
         says = "The numbers are too far off for half precision. In which dtype are the angles?"
     else:
-        says, low = "The numbers are not the right ones.", angles
+        says, low = "The numbers are not the right ones. Turn one pair by hand.", angles
     mistakes["The angles look computed in half precision, too coarse for far positions."] = (
         torch.cat(turned(low, *halves), -1)
     )
@@ -337,9 +341,9 @@ QUESTIONS = [
     embed,
     to_logits,
     sinusoids,
-    rotate,
     count_parameters,
     tied_model,
+    rotate,
     draw_weights,
     trace,
     tiny_decoder,

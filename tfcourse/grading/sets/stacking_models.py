@@ -77,11 +77,13 @@ def check_trace(student: Student, draw: Draw, n_rows: int, length: int, **fields
     }
     for i, stream in enumerate(streams):
         tensor(stream, (n_rows, length, d), f"Stream {i}")
-        mistakes = {
+        of_start = {
             "The positions look left out.": without["positions"][0][i],
             "The embedding looks read without its factor √d. The part "
             "`embedding` knows it.": without["scale"][0][i],
             "The positions look counted from 1.": without["first position"][0][i],
+        }
+        of_block = {
             "Only the attention of each block seems to run.": without["feed-forward"][0][i],
             "Queries and keys look not rotated. With RoPE each block needs `rotate`.": without[
                 "rotation"
@@ -94,12 +96,12 @@ def check_trace(student: Student, draw: Draw, n_rows: int, length: int, **fields
             "It looks normalized already. The stream is kept as it is; the final norm comes "
             "after it.": model.stack.final_norm(right[i]),
         }
-        compare(
-            stream,
-            right[i],
-            mistakes if i else dict(list(mistakes.items())[:3]),
-            f"Stream {i} is not the one that the model has there.",
-        )
+        if i:
+            says = f"Stream {i - 1} is right, stream {i} is not. Look at what is between the two."
+            compare(stream, right[i], of_start | of_block, says)
+        else:
+            says = "Stream 0 is not what the first block reads. Which parts come before it?"
+            compare(stream, right[i], of_start, says)
     tensor(z, (n_rows, length, model.config.vocab_size), "The logits")
     mistakes = {
         "The final norm looks left out.": without["final norm"][1],
@@ -135,7 +137,7 @@ tiny_decoder = Question(
     title="A whole decoder",
     points=5,
     minutes=25,
-    difficulty=4,
+    difficulty=3,
     section=f"{CHAPTER}#the-whole-stack",
     forbid=("DecoderLM", "Stack"),
 )
@@ -249,38 +251,26 @@ def check_causal(tiny: Tiny, draw: Draw) -> None:
 
 
 def check_ends(tiny: Tiny, draw: Draw, length: int) -> None:
-    """Silence the blocks: what is left is norm(E[w] + P) Eᵀ."""
+    """Write 0 into all matrices of the blocks: what is left is norm(E[w] + P) Eᵀ."""
     E, P = tiny.fill(draw, 0.0)
     tokens = draw.integers(0, tiny.V, 2, length)
     z = tiny.logits(tokens)
     x, norm = E[tokens] + P[:length], (tiny.d,)
-    scaled = math.sqrt(tiny.d) * E[tokens] + P[:length]
-    normed = F.layer_norm(x, norm)
-    mistakes = {
-        "With silent blocks: the head seems to read the stream without the norm.": x @ E.T,
-        "With silent blocks: the places look left out.": F.layer_norm(E[tokens], norm) @ E.T,
-        "With silent blocks: √d looks applied. It was not asked for here.": F.layer_norm(
-            scaled, norm
-        )
-        @ E.T,
-        "With silent blocks: the places look read at the words' ids.": F.layer_norm(
-            E[tokens] + P[tokens % len(P)], norm
-        )
-        @ E.T,
-        "With silent blocks: the last place seems to come first.": F.layer_norm(
-            E[tokens] + P[:length].flip(0), norm
-        )
-        @ E.T,
-        "With silent blocks: the logits have gone through a softmax, it seems.": (
-            normed @ E.T
-        ).softmax(dim=-1),
+    right = F.layer_norm(x, norm) @ E.T
+    other_sums = {
+        "the places look left out.": E[tokens],
+        "√d looks applied. It was not asked for here.": x + (math.sqrt(tiny.d) - 1) * E[tokens],
+        "the places look read at the words' ids.": E[tokens] + P[tokens % len(P)],
+        "the last place seems to come first.": E[tokens] + P[:length].flip(0),
     }
-    compare(
-        z,
-        normed @ E.T,
-        mistakes,
-        "With silent blocks (all their matrices 0) the logits should be norm(E[w] + P[i]) Eᵀ.",
-    )
+    mistakes = {says: F.layer_norm(other, norm) @ E.T for says, other in other_sums.items()}
+    mistakes |= {
+        "the head seems to read the stream without the norm.": x @ E.T,
+        "the logits have gone through a softmax, it seems.": right.softmax(dim=-1),
+    }
+    silent = "With 0 in all matrices of the blocks, "
+    mistakes = {silent + says: other for says, other in mistakes.items()}
+    compare(z, right, mistakes, silent + "the logits should be norm(E[w] + P[i]) Eᵀ.")
     norms = [
         k
         for k, g in tiny.gradients(tokens, draw).items()
@@ -288,8 +278,7 @@ def check_ends(tiny: Tiny, draw: Draw, length: int) -> None:
     ]
     require(
         len(norms) <= 2,
-        "With silent blocks only the final norm should act, and others do: that looks like "
-        "post-norm.",
+        silent + "the final norm alone should act, and others do: that looks like post-norm.",
     )
 
 

@@ -76,7 +76,7 @@ def compare_count(
     require(type(got) is int, f"The result is a {kind}; a count is an int.")
     in_blocks = 3 * d + d + d_ff + d
     mistakes = {
-        "a tied head is the table itself and counts once": V * d if tied else 0,
+        "a tied head is the table, which counts once": V * d if tied else 0,
         "a head that is not tied has a matrix of its own": 0 if tied else -V * d,
         "the final norm is left out, it seems": -2 * d,
         "the places count where they are learned, and only there": places * d * (1 - 2 * learned),
@@ -91,7 +91,7 @@ def compare_count(
         "attention's output has a matrix, too": -N * d * d,
         "the MLP has two matrices": -N * d * d_ff,
         "the MLP has two matrices and no gate": N * d * d_ff,
-        "a tied head is the table, which counts once": -V * d if tied else 0,
+        "where the head is tied, the table is still there": -V * d if tied else 0,
         "only one block seems to be counted": -(N - 1) * (4 * d * d + 2 * d * d_ff + 4 * d),
     }
     for says, difference in mistakes.items():
@@ -129,7 +129,7 @@ tied_model = Question(
     "04.tied_model",
     "TiedModel",
     title="One matrix, two readers",
-    points=3,
+    points=2,
     minutes=10,
     difficulty=2,
     section=f"{CHAPTER}#one-matrix-two-readers",
@@ -149,14 +149,15 @@ def check_tied(
     state = student.state(kept)
     drawn = [t for t in state.values() if t.shape == table.shape]
     require(bool(drawn), f"It has no parameter of shape [V d] = [{V} {d}].")
-    require(float(drawn[0].std()) > 0, "All rows of the table are equal.")
+    says = "All numbers of the new table are equal. Draw them at random."
+    require(float(drawn[0].std()) > 0, says)
     tables = [k for k in state if state[k].shape == table.shape]
     student.load(kept, state | {k: torch.full_like(table, i) for i, k in enumerate(tables)})
     again = student.state(kept)
     require(
         all(again[k].equal(again[tables[0]]) for k in tables),
         "There are two tables of shape [V d] when the object is made. Equal numbers are not "
-        "enough: an optimizer that is built now holds both, and they part at its first step.",
+        "enough: an optimizer that is built now holds both.",
     )
     student.load(kept, state | dict.fromkeys(tables, table))
     run = student.run(kept, tokens, backward=weights)
@@ -184,19 +185,23 @@ def check_tied(
     found = [g for k, g in run.gradients.items() if state[k].shape == table.shape]
     require(
         len(found) < 2,
-        "There are two parameters of shape [V d]. Equal numbers are not enough: each has a "
-        "gradient of its own, and they part at the first step.",
+        "There are two parameters of shape [V d], and each gets a part of the gradient. Two "
+        "readers need one parameter.",
     )
     others = [k for k in run.gradients if state[k].shape not in (table.shape, weight.shape)]
     require(not others, f"It has a parameter that nobody asked for: {', '.join(others)}.")
-    require(bool(found), "The table is no parameter: an optimizer would not find it.")
+    require(bool(found), "The table is no parameter that learns: an optimizer would leave it.")
     gradient = found[0]
     if gradient is None:
         raise Wrong("No gradient reaches the table.")
+    padding = first.clone()
+    padding[0] = 0
     compare(
         gradient,
         first + second,
         {
+            "Word 0 looks taken for padding: the embedding sends it no gradient. It is a word like "
+            "all others.": padding + second,
             "Only the embedding's gradient reaches the table; the head's is missing.": first,
             "Only the head's gradient reaches the table; the embedding's is missing.": second,
         },
@@ -277,18 +282,16 @@ def check_draw_weights(student: Student, draw: Draw, **fields: Any) -> None:
     readers = {"stack.embedding.weight": E, "head.weight": state["head.weight"]}
     for k, rows in readers.items():
         score = std(k) * d
-        require(
-            0.5 <= score <= 3,
-            f"{k}: s · d is {score:.3g} for d = {d}; it has to be 0.5 to 3. "
-            + ("So near to 0 the words cannot be told apart." if score < 0.5 else ""),
-        )
+        near_0 = " So near to 0 the words cannot be told apart." if score < 0.5 else ""
+        says = f"{k}: s · d is {score:.3g} for d = {d}; it has to be 0.5 to 3.{near_0}"
+        require(0.5 <= score <= 3, says)
         require(abs(float(rows.mean())) < 0.2 * std(k), f"{k} is not drawn around 0.")
-    tied = [k for k in readers if k in run.gradients]
-    require(
-        len(tied) == 2 - model.config.tie_embeddings,
-        "The table and the head were one tensor, and are two now. Write into the tensor; do not "
-        "replace it.",
-    )
+    n_tensors = sum(k in run.gradients for k in readers)
+    says = "The table and the head were {}. Write into the tensors; do not replace them."
+    if model.config.tie_embeddings:
+        require(n_tensors == 1, says.format("one tensor, and are two now"))
+    else:
+        require(n_tensors == 2, says.format("two tensors, and are one now"))
     for k in (k for k in state if "positions" in k):
         ratio = std(k) / std("stack.embedding.weight")
         require(

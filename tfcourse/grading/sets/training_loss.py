@@ -1,4 +1,8 @@
-"""The exercises of chapter 05: what is public of them."""
+"""The exercises of chapter 05: what is public of them.
+
+Those on one step of training are in `training_steps`, those on a loss's unit and its floor in
+`training_sources`.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +23,20 @@ from tfcourse.grading.questions import (
     require,
     tensor,
 )
-from tfcourse.grading.sets import training_sources, training_steps
-from tfcourse.grading.sets.training_steps import CHAPTER, number, several
+from tfcourse.grading.sets.training_sources import entropy_rate, other_units, train_lm
+from tfcourse.grading.sets.training_steps import (
+    CHAPTER,
+    learning_rate,
+    number,
+    several,
+    step_gradient,
+)
 from tfcourse.losses import IGNORE
 
 LOSSES = ("cross_entropy", "cross_entropy_loss", "CrossEntropyLoss", "token_loss")
-NOT_RIGHT = "The numbers are not the right ones."
+NOT_RIGHT = "The numbers are not the right ones. Work out one position by hand, from the equation."
 LIMITED = "Some losses are hundreds of nats here. Do yours get as large, or is something limited?"
+ADDED = "A small number seems to be added to p, or p is limited: no loss gets larger."
 
 shift = Question(
     "05.shift",
@@ -70,9 +81,12 @@ def shifts_right(student: Student, rows: Tensor, pad: int) -> None:
         "What is ignored looks chosen by the inputs, one position too late.": late,
         "The last token of a text is ignored. That the text ends is a question too.": no_end,
         "What is ignored looks chosen by id 0, and not by `pad`.": y.masked_fill(y == 0, IGNORE),
-        "Ignored targets have another value than IGNORE.": y.masked_fill(y == pad, 0),
+        "Where no question is asked the targets look like 0. They have to be IGNORE.": (
+            y.masked_fill(y == pad, 0)
+        ),
     }
-    compare(targets, right, mistakes, "The targets are not the right ones.")
+    says = "The targets are not the right ones. Which token follows each of the inputs?"
+    compare(targets, right, mistakes, says)
 
 
 @shift.check
@@ -108,7 +122,10 @@ nll = Question(
 def nll_right(student: Student, logits: Tensor, targets: Tensor, says: str = NOT_RIGHT) -> None:
     """Fail unless the student's −log p is right; `says` is for a mistake that is not known."""
     y = tensor(student(logits, targets), targets.shape)
-    require(y.dtype == torch.float32, "Compute in float32, whatever the type of the logits.")
+    require(
+        y.dtype == torch.float32,
+        f"The result is {y.dtype}; float32 is asked for, whatever the type of the logits.",
+    )
     require(
         not bool(y.isnan().any()),
         "It gives NaN. Which intermediate number is too large for its type?",
@@ -141,9 +158,9 @@ def nll_right(student: Student, logits: Tensor, targets: Tensor, says: str = NOT
         ),
     }
     for least in (1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12):
-        for limited in (p.clamp(min=least).log(), (p + least).log()):
-            says = "A small number seems to be added to p, or p is limited: no loss gets larger."
-            require(close(y, right) or not close(y, -limited, 1e-3), says)
+        for limited in (-p.clamp(min=least).log(), -(p + least).log()):
+            same = close(limited, right, 1e-3)  # no p is as small here
+            require(same or close(y, right) or not close(y, limited, 1e-3), ADDED)
     compare(y.double(), right, mistakes, says)
 
 
@@ -216,9 +233,12 @@ def mean_right(student: Student, losses: Tensor, targets: Tensor) -> None:
         ).sum()
         / (targets > 0).sum().clamp(min=1),
         "It looks divided by one more than the number of targets.": total / (n + 1),
-        "It divides by B or by L alone, and not by the number of targets.": total / len(targets),
+        "The sum looks divided by the number of rows, B. The mean is per target.": (
+            total / len(targets)
+        ),
     }
-    compare(value.double(), total / n, mistakes)
+    says = "It is not the mean. Which losses are added, and by how many is the sum divided?"
+    compare(value.double(), total / n, mistakes, says)
 
 
 @mean_loss.check
@@ -330,7 +350,13 @@ def _(student: Student, draw: Draw) -> None:
 
 
 QUESTIONS = [
-    *(shift, training_sources.other_units, nll, mean_loss, smoothed_nll),
-    *training_steps.QUESTIONS,
-    *(training_sources.entropy_rate, training_sources.train_lm),
+    shift,
+    other_units,
+    nll,
+    mean_loss,
+    learning_rate,
+    smoothed_nll,
+    entropy_rate,
+    step_gradient,
+    train_lm,
 ]

@@ -61,9 +61,9 @@ def units_right(student: Student, nats: float, n_tokens: int, n_bytes: int) -> N
             f"{name} look divided by the other of the two counts.": bits / other,
             f"{name} look divided by both counts.": bits / n / other,
             f"{name} look like the bits of the whole text.": bits,
-            f"{name} look like another number over 8. Count the bytes that are given.": bits
-            / other
-            / 8,
+            f"{name} look like the other of the two over 8. The number of bytes is given.": (
+                bits / other / 8
+            ),
             f"{name} look like a logarithm of the loss. The loss is one already.": math.log2(
                 max(nats / n, 1e-9)
             ),
@@ -140,7 +140,8 @@ def rate_right(student: Student, table: Tensor, says: str = "") -> None:
             "The shares of time do not."
         )
         mistakes = {also: (now * rows).sum()} | mistakes
-    compare(value, nats, {} if says else mistakes, says or "It is not the right number.", 1e-3)
+    unknown = "It is not the source's entropy. Do your shares of time satisfy both equations?"
+    compare(value, nats, {} if says else mistakes, says or unknown, 1e-3)
 
 
 def chain(draw: Draw, n: int, std: float = 1.5) -> Tensor:
@@ -267,7 +268,8 @@ def trained_right(student: Student, draw: Draw, n_words: int, length: int, end: 
     with torch.no_grad():
         same = torch.allclose(first(x), logits, atol=1e-4)
     says = (
-        "The model that comes back has the weights that it began with. What moves them, and whose?"
+        "The model that comes back has the weights that it began with. Does the optimizer step, "
+        "and are the weights that it moves those of this model?"
     )
     require(not same, says)
 
@@ -292,9 +294,3 @@ def trained_right(student: Student, draw: Draw, n_words: int, length: int, end: 
 def _(student: Student, draw: Draw) -> None:
     """A source of four words, in texts of different length."""
     trained_right(student, draw, n_words=4, length=16, end=0.1)
-
-
-@train_lm.check
-def _(student: Student, draw: Draw) -> None:
-    """A source of three words that never ends: nothing is padded."""
-    trained_right(student, draw, n_words=3, length=12, end=0.0)

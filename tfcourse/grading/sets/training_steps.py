@@ -10,7 +10,16 @@ from torch import Tensor
 
 from tfcourse.config import TrainConfig
 from tfcourse.grading import tools
-from tfcourse.grading.questions import Draw, Question, Student, Wrong, compare, require, tensor
+from tfcourse.grading.questions import (
+    Draw,
+    Question,
+    Student,
+    Wrong,
+    close,
+    compare,
+    require,
+    tensor,
+)
 from tfcourse.grading.wire import Tool
 from tfcourse.losses import IGNORE
 from tfcourse.optimizers import schedule
@@ -37,7 +46,7 @@ learning_rate = Question(
     "learning_rate",
     title="Warm-up and cosine",
     points=2,
-    minutes=15,
+    minutes=10,
     difficulty=2,
     section=f"{CHAPTER}#the-loop-part-by-part",
 )
@@ -87,7 +96,7 @@ def rates_right(
             after_the_rise(low + (1 - low) * (torch.pi * done.clamp(max=1) / 2).cos())
         ),
         "It never falls after the warm-up.": rise,
-        "There is no warm-up.": low + (1 - low) * whole,
+        "There is no rise at the start, and the cosine begins at step 0.": low + (1 - low) * whole,
         "The rise looks started at the lowest rate. It starts near 0.": torch.where(
             falling, right, low + (1 - low) * rise
         ),
@@ -112,7 +121,12 @@ def rates_right(
         ),
         "The rate looks like a share of the peak, not multiplied by it.": right / peak,
     }
-    compare(rates, right, mistakes, "The rates are not the right ones.")
+    wrong = next((s for s, a, b in zip(steps, rates, right, strict=True) if not close(a, b)), 0)
+    says = (
+        f"The rate of step {wrong} is not the right one (n_steps = {n_steps}, warmup = {warmup}). "
+        "Which of the three cases is it?"
+    )
+    compare(rates, right, mistakes, says)
 
 
 @learning_rate.check
@@ -238,7 +252,7 @@ def gradient_right(
     )
     length, each_norm = length.double(), torch.stack([g.norm() for g in right]).double()
     known = {
-        "The norm looks like the one after clipping. Before it tells how odd the batch is.": (
+        "The norm looks like the one after clipping. The one before tells how odd the batch is.": (
             length.clamp(max=limit)
         ),
         "The norm looks like the sum of the norms. Lengths add up as squares.": each_norm.sum(),
@@ -275,6 +289,3 @@ def _(student: Student, draw: Draw) -> None:
     """A model that still holds gradients of an earlier step."""
     parts = parts_of(draw, [[7], [4]], 7)
     gradient_right(student, parts, 1e4, draw.integer(0, 1000), old_gradient=0.3)
-
-
-QUESTIONS = [learning_rate, step_gradient]
