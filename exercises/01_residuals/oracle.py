@@ -5,7 +5,11 @@ import math
 import torch
 
 from tfcourse.grading.oracle import Hidden
-from tfcourse.grading.questions import compare, require
+from tfcourse.grading.questions import (
+    as_module,
+    compare,
+    require,
+)
 from tfcourse.grading.sets.residuals import layers_of, norm_of, tanh_of
 from tfcourse.grading.sets.residuals_compared import (
     check_branch,
@@ -21,7 +25,7 @@ from tfcourse.grading.sets.residuals_compared import (
     refuses_shape,
     streams_of,
 )
-from tfcourse.grading.sets.residuals_module import branch_of, check_dropout, check_module
+from tfcourse.grading.sets.residuals_module import check_dropout, check_module
 from tfcourse.grading.wire import Tool
 
 HIDDEN = Hidden()
@@ -233,7 +237,7 @@ def _(student, draw):
     """No dropout, in training."""
     norm, f = norm_of(draw, 6), Tool("linear", (draw.normal(6, 6, std=0.4),))
     x, n = draw.normal(2, 3, 6), make(norm)
-    module = branch_of(student, norm, f, "pre", 0.0)
+    module = as_module(student(norm, f, "pre", 0.0))
     y = like(student.run(module, x, training=True).value, x)
     compare(y, x + make(f)(n(x)), says="With dropout=0 training and evaluation have to agree.")
 
@@ -241,7 +245,7 @@ def _(student, draw):
 @HIDDEN.check("01.branch_module")
 def _(student, draw):
     """A branch of zeros leaves the stream as it is, digit for digit."""
-    module = branch_of(student, norm_of(draw, 6), Tool("linear", (torch.zeros(6, 6),)), "pre", 0.5)
+    module = as_module(student(norm_of(draw, 6), Tool("linear", (torch.zeros(6, 6),)), "pre", 0.5))
     x = draw.normal(2, 3, 6, std=1e4)
     for training in (True, False):
         y = like(student.run(module, x, training=training).value, x)

@@ -3,7 +3,11 @@
 import torch
 
 from tfcourse.grading.oracle import Hidden
-from tfcourse.grading.questions import compare, require
+from tfcourse.grading.questions import (
+    apart,
+    compare,
+    require,
+)
 from tfcourse.grading.sets.norm_functions import (
     check_largest_eps,
     check_layer_norm,
@@ -26,11 +30,6 @@ from tfcourse.grading.sets.norms import check_fold, check_layer_norm_gradient, c
 from tfcourse.grading.wire import Tool
 
 HIDDEN = Hidden()
-
-
-def apart(draw, *shape):
-    """Draw numbers that lie apart in memory."""
-    return draw.normal(*shape[:-1], 2 * shape[-1])[..., ::2]
 
 
 def check_gradients(student, draw, function, detached, *inputs):
@@ -57,7 +56,7 @@ def check_gradients(student, draw, function, detached, *inputs):
 def _(student, draw):
     """One vector, and many axes."""
     check_rms(student, draw.normal(draw.integer(5, 40)))
-    check_rms(student, apart(draw, 2, 1, 3, draw.integer(5, 40)))
+    check_rms(student, apart(draw.normal(2, 1, 3, draw.integer(5, 40))))
 
 
 @HIDDEN.check("02.rms")
@@ -82,7 +81,7 @@ def _(student, draw):
 @HIDDEN.check("02.layer_norm")
 def _(student, draw):
     """One position, and an input whose elements lie apart in memory."""
-    check_layer_norm(student, apart(draw, 1, 1, 64), torch.ones(64), torch.zeros(64), 1e-5)
+    check_layer_norm(student, apart(draw.normal(1, 1, 64)), torch.ones(64), torch.zeros(64), 1e-5)
     check_layer_norm(student, draw.normal(9), torch.ones(9), draw.normal(9), 1e-5)
 
 
@@ -134,7 +133,7 @@ def _(student, draw):
 def _(student, draw):
     """One vector, and an input whose elements lie apart in memory."""
     check_rms_norm(student, draw.normal(9), draw.normal(9), 1e-5)
-    check_rms_norm(student, apart(draw, 2, 1, 16), draw.normal(16), 1e-5)
+    check_rms_norm(student, apart(draw.normal(2, 1, 16)), draw.normal(16), 1e-5)
 
 
 @HIDDEN.check("02.rms_norm")
@@ -196,7 +195,7 @@ def _(student, draw):
 @HIDDEN.check("02.fold")
 def _(student, draw):
     """One output, and a weight whose elements lie apart in memory."""
-    check_fold(student, draw.normal(6), draw.normal(6), apart(draw, 1, 6), None)
+    check_fold(student, draw.normal(6), draw.normal(6), apart(draw.normal(1, 6)), None)
     check_fold(student, draw.normal(6), draw.normal(6), draw.normal(4, 6), torch.ones(4))
 
 
@@ -208,7 +207,7 @@ def _(student, draw):
     """Other sizes, one vector, and an input whose elements lie apart in memory."""
     d = draw.integer(5, 40)
     check_layer_norm_module(student, draw, draw.normal(d), 1e-3)
-    check_layer_norm_module(student, draw, apart(draw, 2, 1, 5, d), 1e-6)
+    check_layer_norm_module(student, draw, apart(draw.normal(2, 1, 5, d)), 1e-6)
 
 
 @HIDDEN.check("02.layer_norm_module")
@@ -234,7 +233,7 @@ def _(student, draw):
     """Other sizes, one vector, and an input whose elements lie apart in memory."""
     d = draw.integer(5, 40)
     check_rms_norm_module(student, draw, draw.normal(d), 1e-3)
-    check_rms_norm_module(student, draw, apart(draw, 2, 1, 5, d), 1e-6)
+    check_rms_norm_module(student, draw, apart(draw.normal(2, 1, 5, d)), 1e-6)
 
 
 @HIDDEN.check("02.rms_norm_module")
@@ -278,7 +277,7 @@ def _(student, draw):
     """A layer that reads the next position, and movements below the limit."""
     weight = torch.eye(6) + torch.diag(torch.ones(5), 1)
     weight[0, 4] = 5e-6
-    x = apart(draw, 3, 6, 4)
+    x = apart(draw.normal(3, 6, 4))
     other = x[2, 4] - draw.uniform(0.5, 1, 4)
     check_leaks(student, Tool("mix_positions", (weight,)), x, 2, 4, other)
     weight[0, 4], other = 3e-5, x[2, 4].clone()
@@ -307,7 +306,7 @@ def _(student, draw):
     """Other sizes in training, an input whose elements lie apart in memory."""
     d = draw.integer(2, 9)
     module, ours = batch_norm_pair(student, draw, d, 0.3, 1e-3)
-    x = 1 + 2 * apart(draw, draw.integer(3, 6), draw.integer(3, 6), d)
+    x = 1 + 2 * apart(draw.normal(draw.integer(3, 6), draw.integer(3, 6), d))
     check_module(student, draw, module, ours, x, mistakes_of_batch_norm(x, ours, training=True))
 
 
@@ -341,7 +340,9 @@ def _(student, draw):
     """Other sizes, one vector, and an input whose elements lie apart in memory."""
     d = draw.integer(5, 40)
     check_layer_norm_gradient(student, draw.normal(d), 1 + draw.normal(d), 1e-2)
-    check_layer_norm_gradient(student, apart(draw, 2, 1, 3, d), apart(draw, 2, 1, 3, d), 1e-5)
+    check_layer_norm_gradient(
+        student, apart(draw.normal(2, 1, 3, d)), apart(draw.normal(2, 1, 3, d)), 1e-5
+    )
 
 
 @HIDDEN.check("02.layer_norm_gradient")

@@ -5,7 +5,12 @@ import torch
 from tfcourse.attention import causal_mask
 from tfcourse.grading import tools
 from tfcourse.grading.oracle import Hidden
-from tfcourse.grading.questions import compare, require, tensor
+from tfcourse.grading.questions import (
+    apart,
+    compare,
+    require,
+    tensor,
+)
 from tfcourse.grading.sets.attention import (
     attention_on,
     causal_mask_on,
@@ -28,16 +33,10 @@ from tfcourse.grading.sets.heads import (
     grouped_attention_on,
     layer_state,
     make_filled,
-    make_module,
     per_head_on,
 )
 
 HIDDEN = Hidden()
-
-
-def apart(x):
-    """Return the same numbers, every second element of a larger tensor."""
-    return x.repeat_interleave(2, dim=-1)[..., ::2]
 
 
 @HIDDEN.check("03.causal_mask")
@@ -288,7 +287,7 @@ def _(student, draw):
     """The gradient that reaches x."""
     given, x, w = parts(draw, 6, 2), draw.normal(2, 3, 6, std=3), draw.normal(2, 3, 6)
     for pre_norm in (True, False):
-        found = gradient(student, w, x, target=make_module(student, *given, pre_norm))
+        found = gradient(student, w, x, target=module(student(*given, pre_norm)))
         leaf = x.clone().requires_grad_(True)
         (package_block(given, 6, 2, pre_norm)(leaf) * w).sum().backward()
         compare(

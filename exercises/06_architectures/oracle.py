@@ -3,7 +3,12 @@
 import torch
 
 from tfcourse.grading.oracle import Hidden
-from tfcourse.grading.questions import compare, require, tensor
+from tfcourse.grading.questions import (
+    apart,
+    compare,
+    require,
+    tensor,
+)
 from tfcourse.grading.sets.architectures import (
     check_attention_mask,
     check_count_parameters,
@@ -26,13 +31,6 @@ from tfcourse.grading.sets.architectures_writing import Translation, check_greed
 from tfcourse.grading.wire import Tool
 
 HIDDEN = Hidden()
-
-
-def apart(t):
-    """Return the same numbers, lying apart in memory."""
-    wide = t.new_zeros(*t.shape[:-1], 2 * t.shape[-1])
-    wide[..., ::2] = t
-    return wide[..., ::2]
 
 
 @HIDDEN.check("06.mean_pool")

@@ -33,7 +33,8 @@ def print_check(id: str, answer: Any) -> None:
         source = ""
     problem = question.problem(local_student(question, answer), source, 0, question.checks)
     n = len(question.checks)
+    checks = "1 check that runs" if n == 1 else f"{n} checks that run"
     if problem:
         print(f"✗ {id}: {problem}\n  The course treats it in {question.section}.")
     else:
-        print(f"✓ {id}: passes the {n} checks that run here. Grading runs more, on other numbers.")
+        print(f"✓ {id}: passes the {checks} here. Grading runs more, on other numbers.")

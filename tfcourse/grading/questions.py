@@ -191,7 +191,7 @@ class Question:
         named = used_names(source, shared) & set(self.forbid) - {self.name}
         if named:
             names = ", ".join(sorted(named))
-            return f"The cell uses {names}. This question asks you to write what that does."
+            return f"The cell uses {names}, which this question does not allow."
         for title, check in checks:
             try:
                 check(student, Draw(seed, self.id, title))
@@ -267,6 +267,29 @@ def tensor(value: Any, shape: Sequence[int], what: str = "The result") -> Tensor
     if tuple(value.shape) != tuple(shape):
         raise Wrong(f"{what} has shape {list(value.shape)}; it has to be {list(shape)}.")
     return value
+
+
+def as_module(value: Any) -> Kept:
+    """Return `value` if it is a module of the student's, or say what it is instead."""
+    if not isinstance(value, Kept) or value.kind != "module":
+        kind = value.kind if isinstance(value, Kept) else type(value).__name__
+        raise Wrong(
+            f"A {kind} comes back; it has to be an nn.Module. Derive the class from it, and call "
+            "its __init__ in yours."
+        )
+    return value
+
+
+def several(value: Any, n: int, names: str) -> Sequence[Any]:
+    """Return a tuple or list of `n`, or say what it has to be."""
+    if type(value) not in (tuple, list) or len(value) != n:
+        raise Wrong(f"It has to return {names}.")
+    return value
+
+
+def apart(x: Tensor) -> Tensor:
+    """Return the same numbers, lying apart in memory: every second of a larger tensor."""
+    return x.repeat_interleave(2, dim=-1)[..., ::2]
 
 
 def close(a: Tensor, b: Tensor, tolerance: float = 1e-4) -> bool:

@@ -30,7 +30,7 @@ class Forbid(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         name = getattr(func, "__name__", "")
         if name in self.names:
-            raise Forbidden(f"This question asks you to write what {name} does.")
+            raise Forbidden(f"{name} is not allowed in this question.")
         return func(*args, **(kwargs or {}))
 
 

@@ -10,13 +10,20 @@ from torch import Tensor
 from tfcourse.architectures import EncoderDecoder
 from tfcourse.attention import causal_mask
 from tfcourse.config import ModelConfig
-from tfcourse.grading.questions import Draw, Question, Student, compare, require, tensor
+from tfcourse.grading.questions import (
+    Draw,
+    Question,
+    Student,
+    compare,
+    require,
+    several,
+    tensor,
+)
 from tfcourse.grading.sets.architectures_attention import (
     CHAPTER,
     cached_attention,
     cross_attention,
     padded,
-    several,
 )
 from tfcourse.grading.sets.architectures_images import image_embedding, resize_positions
 from tfcourse.grading.sets.architectures_writing import greedy_decode
@@ -229,7 +236,7 @@ mask_tokens = Question(
 def check_mask_tokens(student: Student, *given: Any) -> None:
     """Compare inputs and targets with the recipe; the arguments are those of the question."""
     tokens, real, chance, lot, other, mask_id = given
-    inputs, targets = several(student(*given), "inputs, targets")
+    inputs, targets = several(student(*given), 2, "two things: inputs, targets")
     tensor(inputs, tokens.shape, "`inputs`")
     tensor(targets, tokens.shape, "`targets`")
     low = chance < 0.15

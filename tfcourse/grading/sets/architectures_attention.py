@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +11,15 @@ from torch import Tensor
 
 from tfcourse.attention import MultiHeadAttention
 from tfcourse.config import ModelConfig
-from tfcourse.grading.questions import Draw, Question, Student, compare, require, tensor
+from tfcourse.grading.questions import (
+    Draw,
+    Question,
+    Student,
+    compare,
+    require,
+    several,
+    tensor,
+)
 from tfcourse.grading.wire import Tool
 
 CHAPTER = "06_architectures.html"
@@ -23,14 +30,6 @@ def padded(draw: Draw, n_rows: int, length: int) -> Tensor:
     lengths = draw.integers(1, length, n_rows)
     lengths[0] = length
     return torch.arange(length) < lengths.unsqueeze(1)
-
-
-def several(value: Any, names: str) -> list:
-    """Return the parts of a result that is to have one for each name."""
-    n = len(names.split(", "))
-    right = isinstance(value, tuple | list) and len(value) == n
-    require(right, f"It has to return {n} things: {names}.")
-    return list(value)
 
 
 def attend(
@@ -231,7 +230,7 @@ def check_cached_attention(
     for n in chunks:
         new = slice(start, start + n)
         answer = student(q[:, :, new], k[:, :, new], v[:, :, new], keys, values)
-        mixed, new_keys, new_values = several(answer, "mixed, keys, values")
+        mixed, new_keys, new_values = several(answer, 3, "three things: mixed, keys, values")
         tensor(mixed, full[:, :, new].shape, "`mixed`")
         mistakes = mistakes_of_cached_attention(q[:, :, new], k, v, start)
         says = "What a new position gathers is not what it gathers without a cache."

@@ -12,7 +12,15 @@ from torch import Tensor
 
 from tfcourse.config import ModelConfig
 from tfcourse.embeddings import PatchEmbedding
-from tfcourse.grading.questions import Draw, Question, Student, compare, require, tensor
+from tfcourse.grading.questions import (
+    Draw,
+    Question,
+    Student,
+    as_module,
+    compare,
+    require,
+    tensor,
+)
 from tfcourse.grading.sets.architectures_attention import CHAPTER
 from tfcourse.grading.wire import Kept
 
@@ -113,9 +121,7 @@ class ImageCase:
         """Make the student's module and give it these weights."""
         _, channels, height, width = self.images.shape
         d = len(self.state["project.bias"])
-        module = student(height, width, channels, self.patch_size, d)
-        is_module = isinstance(module, Kept) and module.kind == "module"
-        require(is_module, "ImageEmbedding(...) makes an object that is no nn.Module.")
+        module = as_module(student(height, width, channels, self.patch_size, d))
         shapes = {name: list(t.shape) for name, t in student.state(module).items()}
         names, wanted = ", ".join(sorted(shapes)), ", ".join(sorted(self.state))
         require(names == wanted, f"Its weights are {names or 'none'}; they have to be {wanted}.")

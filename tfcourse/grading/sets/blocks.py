@@ -17,6 +17,7 @@ from tfcourse.grading.questions import (
     Question,
     Student,
     Wrong,
+    as_module,
     close,
     compare,
     require,
@@ -29,7 +30,6 @@ from tfcourse.grading.sets.heads import (
     grouped_attention,
     layer_state,
     make_filled,
-    make_module,
     per_head,
 )
 from tfcourse.grading.wire import Kept, Tool
@@ -244,7 +244,7 @@ def transformer_block_on(
     student: Student, given: list[Tool], d: int, H: int, pre_norm: bool, x: Tensor
 ) -> None:
     """Compare the block with the package's, and with known mistakes."""
-    module = make_module(student, *given, pre_norm)
+    module = as_module(student(*given, pre_norm))
     y = tensor(student.call(module, x), x.shape)
     block = package_block(given, d, H, pre_norm)
     first, second = block.branches

@@ -17,6 +17,7 @@ from tfcourse.grading.questions import (
     Question,
     Student,
     Wrong,
+    as_module,
     close,
     compare,
     require,
@@ -195,19 +196,9 @@ causal_attention = Question(
 )
 
 
-def make_module(student: Student, *args: Any) -> Kept:
-    """Make an object of the student's class."""
-    module = student(*args)
-    made = isinstance(module, Kept) and module.kind == "module"
-    require(
-        made, "It makes no nn.Module. Derive the class from it, and call its __init__ in yours."
-    )
-    return module
-
-
 def make_filled(student: Student, state: dict[str, Tensor], *args: Any) -> Kept:
     """Make the student's module and load weights into it, or say which of them it has not."""
-    module = make_module(student, *args)
+    module = as_module(student(*args))
     own = student.state(module)
     for name, weight in state.items():
         require(

@@ -7,7 +7,15 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from tfcourse.grading.questions import Draw, Question, Student, compare, require, tensor
+from tfcourse.grading.questions import (
+    Draw,
+    Question,
+    Student,
+    as_module,
+    compare,
+    require,
+    tensor,
+)
 from tfcourse.grading.sets.norm_functions import (
     CHAPTER,
     NORMS,
@@ -33,11 +41,7 @@ def loaded(
     names: Sequence[str] = ("weight", "bias"),
 ) -> Kept:
     """Make the student's module, look at its numbers, and give it and `ours` the same new ones."""
-    module = student(*args)
-    require(
-        isinstance(module, Kept) and module.kind == "module",
-        "It makes no nn.Module. Derive the class from it, and call its __init__ in yours.",
-    )
+    module = as_module(student(*args))
     state, old = student.state(module), ours.state_dict()
     for name in names:
         require(

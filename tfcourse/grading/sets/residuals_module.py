@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from tfcourse.config import ModelConfig
-from tfcourse.grading.questions import Student, close, compare, require
+from tfcourse.grading.questions import (
+    Student,
+    as_module,
+    close,
+    compare,
+    require,
+)
 from tfcourse.grading.sets.residuals_compared import like, make
-from tfcourse.grading.wire import Kept, Tool
+from tfcourse.grading.wire import Tool
 from tfcourse.residuals import ResidualBranch
 
 Position = Literal["pre", "post"]
-
-
-def branch_of(student: Student, *args: Any) -> Kept:
-    """Make an object of the student's class."""
-    module = student(*args)
-    made = isinstance(module, Kept) and module.kind == "module"
-    require(made, "Branch(norm, sublayer, norm_position, dropout) has to make an nn.Module.")
-    return module
 
 
 def check_module(
@@ -46,13 +44,13 @@ def check_module(
             "The stream is missing. It looks like the update alone.": f(n(x)),
             "The stream is missing: nothing looks added to the update.": n(f(x)),
         }
-    module = branch_of(student, norm, sublayer, position, 0.0)
+    module = as_module(student(norm, sublayer, position, 0.0))
     names = names_of_weights(student.state(module), package)
     y = like(student.run(module, x, training=False).value, x)
     compare(y, right, mistakes, f"With “{position}” the numbers are not the right ones.")
     run = student.run(module, x, backward=weights, training=False)
     check_gradients(run.gradients, names, package, x, weights)
-    module = branch_of(student, norm, sublayer, position, 0.5)
+    module = as_module(student(norm, sublayer, position, 0.5))
     y = like(student.run(module, x, training=False).value, x)
     says = "In evaluation the numbers are right with dropout=0, but not with dropout=0.5."
     compare(y, right, says=says)
@@ -94,7 +92,7 @@ def check_dropout(
 ) -> None:
     """Look at what dropout does in training, behind a norm that does nothing."""
     identity = Tool("linear", (torch.eye(x.shape[-1]),))
-    module = branch_of(student, identity, sublayer, position, p)
+    module = as_module(student(identity, sublayer, position, p))
     y = like(student.run(module, x, training=True).value, x)
     with torch.no_grad():
         added, update = y - x, make(sublayer)(x)

@@ -12,8 +12,17 @@ from torch import Tensor
 
 from tfcourse.architectures import DecoderLM
 from tfcourse.config import ModelConfig
-from tfcourse.grading.questions import Draw, Question, Student, close, compare, require, tensor
-from tfcourse.grading.sets.stacking_weights import drawn_decoder, module
+from tfcourse.grading.questions import (
+    Draw,
+    Question,
+    Student,
+    as_module,
+    close,
+    compare,
+    require,
+    tensor,
+)
+from tfcourse.grading.sets.stacking_weights import drawn_decoder
 from tfcourse.grading.wire import Kept, Tool
 
 CHAPTER = "04_stacking.html"
@@ -148,7 +157,7 @@ class Tiny:
 
     def __init__(self, student: Student, V: int, d: int, N: int, H: int, places: int) -> None:
         self.student, self.V, self.d, self.N, self.places = student, V, d, N, places
-        self.kept: Kept = module(student(V, d, N, H, places), "The object")
+        self.kept: Kept = as_module(student(V, d, N, H, places))
         self.state = student.state(self.kept)
         self.config = ModelConfig(vocab_size=V, d_model=d, n_layers=N, n_heads=H, max_len=places)
 

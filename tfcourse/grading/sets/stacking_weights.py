@@ -11,18 +11,19 @@ from torch import Tensor
 
 from tfcourse.architectures import DecoderLM
 from tfcourse.config import ModelConfig
-from tfcourse.grading.questions import Draw, Question, Student, Wrong, compare, require, tensor
+from tfcourse.grading.questions import (
+    Draw,
+    Question,
+    Student,
+    Wrong,
+    as_module,
+    compare,
+    require,
+    tensor,
+)
 from tfcourse.grading.wire import Kept, Tool
 
 CHAPTER = "04_stacking.html"
-
-
-def module(value: Any, what: str = "The result") -> Kept:
-    """Return `value` if it is a module of the student's, or say what it is instead."""
-    if not isinstance(value, Kept) or value.kind != "module":
-        kind = value.kind if isinstance(value, Kept) else type(value).__name__
-        raise Wrong(f"{what} is a {kind}; it has to be an nn.Module.")
-    return value
 
 
 def drawn_decoder(draw: Draw, **fields: Any) -> tuple[DecoderLM, tuple[dict, dict]]:
@@ -145,7 +146,7 @@ def check_tied(
     """
     (V, d), act = table.shape, torch.tanh if tool == "tanh_of" else lambda x: x
     tokens[0, 0] = 0  # the first word is a word like all others
-    kept = module(student(V, d, Tool(tool, (weight,))), "The object")
+    kept = as_module(student(V, d, Tool(tool, (weight,))))
     state = student.state(kept)
     drawn = [t for t in state.values() if t.shape == table.shape]
     require(bool(drawn), f"It has no parameter of shape [V d] = [{V} {d}].")
@@ -240,7 +241,7 @@ def check_draw_weights(student: Student, draw: Draw, **fields: Any) -> None:
     """Check the first loss, then the size of each kind of weight, then that tying is kept."""
     model, tool = drawn_decoder(draw, **SMALL | fields)
     V, d = model.config.vocab_size, model.config.d_model
-    kept = module(student(Tool("decoder", tool)))
+    kept = as_module(student(Tool("decoder", tool)))
     state = student.state(kept)
     require(
         state.keys() == model.state_dict().keys(),

@@ -21,6 +21,7 @@ from tfcourse.grading.questions import (
     close,
     compare,
     require,
+    several,
     tensor,
 )
 from tfcourse.grading.sets.training_sources import entropy_rate, other_units, train_lm
@@ -28,7 +29,6 @@ from tfcourse.grading.sets.training_steps import (
     CHAPTER,
     learning_rate,
     number,
-    several,
     step_gradient,
 )
 from tfcourse.losses import IGNORE

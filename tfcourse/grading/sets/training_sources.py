@@ -10,8 +10,17 @@ from torch.nn import functional as F
 
 from tfcourse.data.tokenizers import BOS, EOS, N_SPECIAL, PAD
 from tfcourse.grading import tools
-from tfcourse.grading.questions import Draw, Question, Student, Wrong, compare, require, tensor
-from tfcourse.grading.sets.training_steps import CHAPTER, number, several
+from tfcourse.grading.questions import (
+    Draw,
+    Question,
+    Student,
+    Wrong,
+    compare,
+    require,
+    several,
+    tensor,
+)
+from tfcourse.grading.sets.training_steps import CHAPTER, number
 from tfcourse.grading.wire import Kept, Tool
 
 other_units = Question(

@@ -14,10 +14,10 @@ from tfcourse.grading.questions import (
     Draw,
     Question,
     Student,
-    Wrong,
     close,
     compare,
     require,
+    several,
     tensor,
 )
 from tfcourse.grading.wire import Tool
@@ -32,13 +32,6 @@ def number(value: Any, what: str = "The result") -> Tensor:
     if type(value) in (int, float):
         return torch.tensor(float(value), dtype=torch.float64)
     return tensor(value, (), what)
-
-
-def several(value: Any, n: int, names: str) -> Sequence[Any]:
-    """Return a tuple or list of `n`, or say that it is none."""
-    if type(value) not in (tuple, list) or len(value) != n:
-        raise Wrong(f"It has to return {names}.")
-    return value
 
 
 learning_rate = Question(
