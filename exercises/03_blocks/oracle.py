@@ -7,6 +7,7 @@ from tfcourse.grading import tools
 from tfcourse.grading.oracle import Hidden
 from tfcourse.grading.questions import (
     apart,
+    as_module,
     compare,
     require,
     tensor,
@@ -287,7 +288,7 @@ def _(student, draw):
     """The gradient that reaches x."""
     given, x, w = parts(draw, 6, 2), draw.normal(2, 3, 6, std=3), draw.normal(2, 3, 6)
     for pre_norm in (True, False):
-        found = gradient(student, w, x, target=module(student(*given, pre_norm)))
+        found = gradient(student, w, x, target=as_module(student(*given, pre_norm)))
         leaf = x.clone().requires_grad_(True)
         (package_block(given, 6, 2, pre_norm)(leaf) * w).sum().backward()
         compare(
