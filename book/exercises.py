@@ -33,16 +33,19 @@ def sets_table() -> str:
     return "\n".join(lines)
 
 
-def matrix_row(verdict: Verdict) -> str:
-    """Write one wrong answer as a row of the matrix."""
-    seen = "public" if verdict.public else "hidden"
-    texts = (verdict.question, verdict.title, seen, verdict.full)
-    return f"| {' | '.join(text.replace('|', chr(92) + '|') for text in texts)} |"
-
-
-def matrix_table(verdicts: Sequence[Verdict]) -> str:
-    head = ["| Question | Wrong answer | Found by | What a student reads |", "|---|---|---|---|"]
-    return "\n".join(head + [matrix_row(v) for v in verdicts if not v.right])
+def matrix_text(verdicts: Sequence[Verdict]) -> str:
+    """Write the matrix: for each question its wrong answers, folded away."""
+    lines = []
+    for id in dict.fromkeys(v.question for v in verdicts):
+        wrong = [v for v in verdicts if v.question == id and not v.right]
+        public = sum(bool(v.public) for v in wrong)
+        lines += [
+            f"<details><summary><code>{id}</code>: {len(wrong)} wrong answers; the notebook finds "
+            f"{public}, grading {len(wrong) - public} more</summary>\n",
+            *(f"- {'' if v.public else '*hidden* '}{v.title} → “{v.full}”" for v in wrong),
+            "\n</details>\n",
+        ]
+    return "\n".join(lines)
 
 
 def main() -> int:
@@ -53,7 +56,7 @@ def main() -> int:
         print(hole)
     text = TEXT.read_text(encoding="utf-8")
     text = text.replace("{{ sets_table }}", sets_table())
-    text = text.replace("{{ kill_matrix }}", matrix_table(verdicts))
+    text = text.replace("{{ kill_matrix }}", matrix_text(verdicts))
     Path(PAGE).write_text(text, encoding="utf-8")
     print(PAGE)
     return bool(holes(verdicts))
