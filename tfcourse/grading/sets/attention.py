@@ -47,6 +47,12 @@ def readable(draw: Draw, *shape: int) -> Tensor:
     return mask
 
 
+def same_dtype(value: Tensor, given: Tensor) -> None:
+    """Fail unless the result has the dtype of what it was made from."""
+    says = f"It turns {given.dtype} into {value.dtype}. The result has the dtype of the input."
+    require(value.dtype == given.dtype, says)
+
+
 def gradient(student: Student, weights: Tensor, *args: Any, target: Kept | None = None) -> Tensor:
     """Return the first input's gradient of the weighted result."""
     run = student.run(target or student.name, *args, backward=weights)
@@ -156,7 +162,7 @@ def fault_of(weights: Tensor, mask: Tensor, tolerance: float) -> str:
     mask = mask.expand(weights.shape)
     total = weights.double().sum(-1)[mask.any(-1)]
     off = (total - 1).abs()
-    if off.max() > tolerance:
+    if off.numel() and off.max() > tolerance:
         return f"The weights of a query add up to {total[off.argmax()]:.3f}, not to 1."
     if (weights[~mask].abs() > tolerance).any():
         return "What may not be read has a weight that is not 0."
@@ -174,10 +180,14 @@ def masked_softmax_on(
     if not finite.all():
         size = float(scores.abs().max())
         only_empty = (finite | empty).all()
-        where = (
-            "for a query that may read nothing" if only_empty else f"with scores up to ±{size:.0f}"
+        where = f"with scores up to ±{size:.0f}"
+        if only_empty:
+            where = "for a query that may read nothing"
+        half = f", in {scores.dtype}" if scores.dtype is not torch.float32 else ""
+        raise Wrong(
+            f"The weights are NaN or infinite {where}{half}. What are its largest score, its "
+            "exponentials and their sum?"
         )
-        raise Wrong(f"The weights are NaN or infinite {where}.")
     nothing = (weights == 0).all(-1, keepdim=True)
     require(
         not (nothing & ~empty).any(),
@@ -197,7 +207,11 @@ def masked_softmax_on(
         reference_softmax(scores, mask, hidden=-1e4),
         "The weights of a query do not add up to 1.": scores.double().exp() * mask,
     }  # fmt: skip
-    compare(weights.double(), right, mistakes, fault_of(weights, mask, tolerance), tolerance)
+    says, size = fault_of(weights, mask, tolerance), float(scores.abs().max())
+    if size > 100:
+        says += f" Scores go up to ±{size:.0f} here."
+    compare(weights.double(), right, mistakes, says, tolerance)
+    same_dtype(weights, scores)
     require(
         bool((weights.masked_select(~mask) == 0).all()),
         "The weight of what may not be read is not exactly 0.",
@@ -298,6 +312,7 @@ def attention_on(
         if not close(weights.double(), reference_attention(q, k, eye, mask), tolerance):
             says = fault_of(weights, mask, max(tolerance, 1e-3))
     compare(y.double(), right, mistakes, says, tolerance)
+    same_dtype(y, q)
 
 
 @attention.check
