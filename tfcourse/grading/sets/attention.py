@@ -37,6 +37,7 @@ AXIS = "The softmax looks taken down the columns. The weights of one query add u
 UNMASKED = "The mask looks ignored."
 NOT_FINITE = "The result is NaN or infinite. Does an exponential overflow, or is a divisor 0?"
 ZERO = "What may not be read looks given a finite score, such as 0, and so keeps a weight."
+NEAR = "What may not be read looks set to a score that is not far enough below the others."
 INVERTED = "The mask looks read the other way round. True means: may be read."
 
 
@@ -203,8 +204,7 @@ def masked_softmax_on(
         INVERTED: reference_softmax(scores, ~mask),
         UNMASKED: scores.double().softmax(-1),
         ZERO: reference_softmax(scores, mask, hidden=0.0),
-        "What may not be read looks set to a score that is not far enough below the others.":
-        reference_softmax(scores, mask, hidden=-1e4),
+        NEAR: reference_softmax(scores, mask, hidden=-1e4),
         "The weights of a query do not add up to 1.": scores.double().exp() * mask,
     }  # fmt: skip
     says, size = fault_of(weights, mask, tolerance), float(scores.abs().max())
@@ -299,6 +299,7 @@ def attention_on(
         INVERTED: attend(~mask),
         UNMASKED: attend(everything),
         ZERO: attend(mask, hidden=0.0),
+        NEAR: attend(mask, hidden=-1e4),
         "The mask that is given looks ignored, and a causal one used.": attend(everything.tril()),
         "A query that may read nothing has to get zeros.": torch.where(
             some, right, v.double().mean(-2, keepdim=True)

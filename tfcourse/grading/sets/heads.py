@@ -28,6 +28,7 @@ from tfcourse.grading.sets.attention import (
     CHAPTER,
     INVERTED,
     LATE,
+    NEAR,
     NOT_FINITE,
     READY_MADE,
     TOO_SMALL,
@@ -156,6 +157,10 @@ def grouped_attention_on(
         INVERTED: right(~mask),
         UNMASKED: right(torch.ones_like(mask)),
         ZERO: right(mask, hidden=0.0),
+        NEAR: right(mask, hidden=-1e4),
+        "The scores look divided by the root of d_k times the group's size. d_k alone counts.": (
+            right(mask, divide=math.sqrt(q.shape[-1] * groups))
+        ),
     }
     says = ""
     if not close(y.double(), right(mask), tolerance):
@@ -303,6 +308,7 @@ def causal_attention_on(
         ),
         LATE: by_hand(mask, late=True),
         ZERO: by_hand(mask, hidden=0.0),
+        NEAR: by_hand(mask, hidden=-1e4),
         "The softmax looks taken over the heads. The weights of one query add up to 1.": by_hand(
             mask, axis=1
         ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import torch
@@ -331,7 +330,7 @@ def check_averages(student: Student, module: Kept, ours: Reference, x: Tensor) -
             mistakes[
                 "`running_var` looks corrected by the number of texts. The variance is one of B·L "
                 "positions."
-            ] = kept + m * biased * x.shape[0] / (x.shape[0] - 1.0 or math.inf)
+            ] = kept + m * biased * x.shape[0] / max(x.shape[0] - 1, 1)
             mistakes["`running_var` looks averaged from standard deviations."] = (
                 kept + m * new.sqrt()
             )

@@ -176,7 +176,8 @@ def check_stack(student: Student, x: Tensor, branches: list[Tool], residual: boo
     functions = [make(tool) for tool in branches]
     right = streams_of(x, functions, residual)
     shape = value.shape if isinstance(value, Tensor) else None
-    says = "It is one stream, of the shape of x. All of them have to stand along a new first axis."
+    says = "It is one stream, of the shape of x. All of them have to stand along a new first axis"
+    says += ", also where the list of functions is empty." if not branches else "."
     require(shape != x.shape, says)
     missing = shape == right[1:].shape
     require(
@@ -377,12 +378,12 @@ def check_first_gradient(student: Student, x: Tensor, given: list[Tool], residua
         "The loss looks summed over the texts. It is the mean of all numbers.": right * x.shape[0],
     }
     if residual:
-        mistakes["No gradient looks to come back through the later layers, only around them."] = (
+        mistakes["The way back through the later layers looks cut: it comes around them alone."] = (
             math.hypot(*norms(True, cut=True)[1])
         )
         last = streams_of(layers[0](x), layers[1:], True)[-1]
         replaced = torch.autograd.grad(last.square().mean(), [*layers[0].parameters()])
-        mistakes["The first layer looks to replace the stream. Its result is added as well."] = (
+        mistakes["The first layer's result looks put in place of x. It is added to x."] = (
             math.hypot(*(float(g.double().norm()) for g in replaced))
         )
     says = f"The norm is not {value:.3g}. Are the stack, the loss and the weights all as asked for?"
