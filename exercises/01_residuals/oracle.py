@@ -6,6 +6,7 @@ import torch
 
 from tfcourse.grading.oracle import Hidden
 from tfcourse.grading.questions import (
+    Wrong,
     as_module,
     compare,
     require,
@@ -25,7 +26,7 @@ from tfcourse.grading.sets.residuals_compared import (
     refuses_shape,
     streams_of,
 )
-from tfcourse.grading.sets.residuals_module import check_dropout, check_module
+from tfcourse.grading.sets.residuals_module import check_dropout, check_module, check_own_parts
 from tfcourse.grading.wire import Tool
 
 HIDDEN = Hidden()
@@ -51,8 +52,13 @@ def _(student, draw):
 
 @HIDDEN.check("01.residual_branch")
 def _(student, draw):
-    """One number."""
-    check_branch(student, draw.normal(1), tanh_of(draw, 1), draw.normal(1))
+    """One vector."""
+    for d in (1, 5):
+        try:
+            check_branch(student, draw.normal(d), tanh_of(draw, d), draw.normal(d))
+        except Wrong as wrong:
+            says = f"Here x is one vector, [{d}], and f reads it as a whole. {wrong}"
+            raise Wrong(says) from None
 
 
 @HIDDEN.check("01.residual_branch")
@@ -131,7 +137,27 @@ def _(student, draw):
     found = run.gradients["input 0"]
     require(found is not None, "No gradient comes back from the streams.")
     right = gradient(lambda x: streams_of(x, functions, True), x, weights)
-    compare(found, right, says="The streams are right, but not the gradient that comes back.")
+    mistakes = {
+        "The gradient comes back around the branches alone: the ways through them look cut.": (
+            weights.sum(dim=0)
+        ),
+        "The gradient comes back from the first stream alone.": weights[0],
+        "The gradient does not come back from the first stream.": right - weights[0],
+    }
+    says = "The streams are right, but not the gradient that comes back. Is one of them cut off?"
+    compare(found, right, mistakes, says)
+
+
+@HIDDEN.check("01.run_stack")
+def _(student, draw):
+    """Half and double precision."""
+    for dtype in (torch.bfloat16, torch.float64):
+        x, branches = draw.normal(2, 3, 4, dtype=dtype), [tanh_of(draw, 4, dtype)] * 2
+        y = student(x, branches, True)
+        require(y.dtype == dtype, f"It turns {dtype} into {y.dtype}. The streams keep their dtype.")
+        right = streams_of(x, [make(tool) for tool in branches], True)
+        says = f"In {dtype} the streams are not the right ones."
+        compare(y.double(), right.double(), says=says, tolerance=0.02)
 
 
 @HIDDEN.check("01.position_cosine")
@@ -185,6 +211,16 @@ def _(student, draw):
     check_parts(student, draw.normal(2, 3, 6), [tanh_of(draw, 6) for _ in range(3)], 0.0)
 
 
+@HIDDEN.check("01.decompose_stream")
+def _(student, draw):
+    """Double precision."""
+    x = draw.normal(2, 3, 4, dtype=torch.float64)
+    branches = [tanh_of(draw, 4, torch.float64) for _ in range(2)]
+    dtype = student(x, branches, 0.5).dtype
+    require(dtype == x.dtype, f"It turns {x.dtype} into {dtype}. The parts keep the dtype of x.")
+    check_parts(student, x, branches, 0.5)
+
+
 @HIDDEN.check("01.first_gradient")
 def _(student, draw):
     """Layers with several weights each, and a single layer."""
@@ -230,6 +266,12 @@ def _(student, draw):
     for position, p in (("post", 0.2), ("pre", 0.4)):
         f = Tool("mlp", (draw.normal(24, 12, std=0.3), draw.normal(12, 24, std=0.5)))
         check_dropout(student, draw.normal(16, 10, 12), f, position, p)
+
+
+@HIDDEN.check("01.branch_module")
+def _(student, draw):
+    """The parts themselves, not copies of them."""
+    check_own_parts(student, norm_of(draw, 6), Tool("linear", (draw.normal(6, 6), draw.normal(6))))
 
 
 @HIDDEN.check("01.branch_module")

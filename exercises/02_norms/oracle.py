@@ -7,6 +7,7 @@ from tfcourse.grading.questions import (
     apart,
     compare,
     require,
+    tensor,
 )
 from tfcourse.grading.sets.norm_functions import (
     check_largest_eps,
@@ -24,10 +25,12 @@ from tfcourse.grading.sets.norm_modules import (
     check_layer_norm_module,
     check_module,
     check_rms_norm_module,
+    loaded,
     mistakes_of_batch_norm,
 )
 from tfcourse.grading.sets.norms import check_fold, check_layer_norm_gradient, check_leaks
 from tfcourse.grading.wire import Tool
+from tfcourse.norms import LayerNorm
 
 HIDDEN = Hidden()
 
@@ -217,6 +220,20 @@ def _(student, draw):
         x = (3 + draw.normal(2, 3, 16)).to(dtype)
         says = f"In {dtype} the result is off by more than one rounding. {TOO_EARLY}"
         check_layer_norm_module(student, draw, x, 1e-5, tolerance, says)
+
+
+@HIDDEN.check("02.layer_norm_module")
+def _(student, draw):
+    """One rounding, at the end, of numbers of half precision."""
+    ours = LayerNorm(64, 1e-5)
+    module = loaded(student, draw, ours, 64, 1e-5)
+    for dtype in (torch.float16, torch.bfloat16):
+        x = draw.normal(8, 64).to(dtype)
+        right = ours(x.float()).detach()
+        error = (tensor(student.call(module, x), x.shape).float() - right).abs()
+        rounded = error <= 0.51 * torch.finfo(dtype).eps * right.abs() + 1e-5
+        says = f"In {dtype} the result is rounded more than once. Is γ or β applied after the cast?"
+        require(bool(rounded.all()), says)
 
 
 @HIDDEN.check("02.layer_norm_module")

@@ -6,6 +6,7 @@ from tfcourse.attention import causal_mask
 from tfcourse.grading import tools
 from tfcourse.grading.oracle import Hidden
 from tfcourse.grading.questions import (
+    Wrong,
     apart,
     as_module,
     compare,
@@ -106,6 +107,10 @@ def _(student, draw):
     """Scores in the thousands."""
     q, k, v = draw.normal(3, 4, std=100), draw.normal(5, 4, std=100), draw.normal(5, 4)
     attention_on(student, q, k, v, readable(draw, 3, 5))
+    # Scores as they stand in q: what is hidden is far above the rest, or the rest far below 0.
+    q, k, mask = draw.normal(4, 4), 2 * torch.eye(4), readable(draw, 4, 4)
+    q[:3, -1], q[3], mask[0, -1] = torch.tensor([2e4, 2e4, 5e3]), q[3] - 2e4, True
+    attention_on(student, q, k, draw.normal(4, 3), mask)
 
 
 @HIDDEN.check("03.attention")
@@ -119,15 +124,21 @@ def _(student, draw):
 
 @HIDDEN.check("03.attention")
 def _(student, draw):
-    """The gradients that reach queries, keys and values."""
+    """The gradients that reach queries, keys and values, also where a query may read nothing."""
     q, k, v, w = draw.normal(4, 6), draw.normal(5, 6), draw.normal(5, 3), draw.normal(4, 3)
     mask = readable(draw, 4, 5)
-    found = student.run(student.name, q, k, v, mask, backward=w).gradients.values()
-    leaves = [t.clone().requires_grad_(True) for t in (q, k, v)]
-    right = torch.autograd.grad((reference_attention(*leaves, mask) * w).sum(), leaves)
-    for name, given, gradient_of in zip(("q", "k", "v"), found, right, strict=True):
-        require(given is not None, f"The result is right, but no gradient reaches {name}.")
-        compare(given, gradient_of, says=f"The result is right; the gradient of {name} is not.")
+    for where in ("", " where a query may read nothing"):
+        if where:
+            mask[1] = False
+        found = student.run(student.name, q, k, v, mask, backward=w).gradients.values()
+        leaves = [t.clone().requires_grad_(True) for t in (q, k, v)]
+        right = torch.autograd.grad((reference_attention(*leaves, mask) * w).sum(), leaves)
+        for name, given, gradient_of in zip(("q", "k", "v"), found, right, strict=True):
+            require(given is not None, f"The result is right, but no gradient reaches {name}.")
+            finite = bool(torch.isfinite(given).all())
+            require(finite, f"The result is right; the gradient of {name} is NaN{where}.")
+            says = f"The result is right; the gradient of {name} is not{where}."
+            compare(given, gradient_of, says=says)
 
 
 @HIDDEN.check("03.per_head")
@@ -239,6 +250,23 @@ def _(student, draw):
 
 @HIDDEN.check("03.causal_attention")
 def _(student, draw):
+    """Calls of several lengths, one after the other."""
+    state, done = layer_state(draw, 6), ""
+    module = make_filled(student, state, 6, 2)
+    layer = tools.attention_layer(state["qkv.weight"], state["out.weight"], 2)
+    for L in (4, 7, 3):
+        x = draw.normal(2, L, 6)
+        try:
+            y = tensor(student.call(module, x), x.shape)
+            compare(y, layer(x).detach())
+        except Wrong as wrong:
+            says = f"With {L} positions a call{done} goes wrong. Is something kept of it?"
+            raise Wrong(f"{says} {wrong}" if done else str(wrong)) from None
+        done = f" after one with {L}"
+
+
+@HIDDEN.check("03.causal_attention")
+def _(student, draw):
     """Scores in the thousands."""
     causal_attention_on(student, draw, 8, 2, draw.normal(2, 4, 8, std=100), tolerance=1e-3)
 
@@ -281,6 +309,18 @@ def _(student, draw):
         transformer_block_on(
             student, parts(draw, 4, 2), 4, 2, pre_norm, draw.normal(2, 3, 4, std=1e4)
         )
+
+
+@HIDDEN.check("03.transformer_block")
+def _(student, draw):
+    """The parts themselves, not copies of them."""
+    for pre_norm in (True, False):
+        inner = as_module(student(*parts(draw, 6, 2), pre_norm))
+        outer = as_module(student(*[inner] * 4, pre_norm))
+        state = {name: value + 1 for name, value in student.state(inner).items()}
+        student.load(inner, state)
+        own = all(any(v.equal(w) for w in state.values()) for v in student.state(outer).values())
+        require(own, "Copies of the parts look trained: the ones handed in stay behind.")
 
 
 @HIDDEN.check("03.transformer_block")

@@ -388,3 +388,18 @@ class Branch(nn.Module):
 
     def forward(self, x):
         return x + self.dropout(self.sublayer(self.norm(x)))
+
+
+# wrong: copies of the parts, so that another's optimizer trains what nobody uses
+class Branch(nn.Module):
+    def __init__(self, norm, sublayer, norm_position, dropout):
+        super().__init__()
+        import copy
+
+        self.norm, self.sublayer = copy.deepcopy(norm), copy.deepcopy(sublayer)
+        self.dropout, self.pre = nn.Dropout(dropout), norm_position == "pre"
+
+    def forward(self, x):
+        if self.pre:
+            return x + self.dropout(self.sublayer(self.norm(x)))
+        return self.norm(x + self.dropout(self.sublayer(x)))

@@ -184,3 +184,13 @@ def run_stack(x, functions, residual):
         streams.append(update)
         x = x + update if residual else update
     return torch.stack(streams)
+
+
+# wrong: room for the streams is made in float32, whatever comes in
+def run_stack(x, functions, residual):
+    streams = torch.empty(len(functions) + 1, *x.shape)
+    streams[0] = x
+    for k, f in enumerate(functions):
+        x = x + f(x) if residual else f(x)
+        streams[k + 1] = x
+    return streams

@@ -104,3 +104,8 @@ def largest_eps(x, share):
 # wrong: widened after the variance
 def largest_eps(x, share):
     return float(x.var(dim=-1, correction=0).float().min()) * (1 / share**2 - 1)
+
+
+# wrong: a tensor instead of a float
+def largest_eps(x, share):
+    return x.double().var(dim=-1, correction=0).min() * (1 / share**2 - 1)

@@ -225,3 +225,18 @@ class LayerNorm(nn.Module):
     def forward(self, x):
         variance, mean = torch.var_mean(x.float(), dim=-1, correction=0, keepdim=True)
         return (self.weight * (x - mean) / (variance + self.eps).sqrt() + self.bias).to(x.dtype)
+
+
+# wrong: gain and shift in the input's dtype
+class LayerNorm(nn.Module):
+    def __init__(self, d_model, eps):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        wide = x.float()
+        centred = wide - wide.mean(dim=-1, keepdim=True)
+        normed = centred / (centred.square().mean(dim=-1, keepdim=True) + self.eps).sqrt()
+        return normed.to(x.dtype) * self.weight.to(x.dtype) + self.bias.to(x.dtype)

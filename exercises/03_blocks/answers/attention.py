@@ -155,3 +155,16 @@ def attention(q, k, v, mask):
 def attention(q, k, v, mask):
     scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~mask, -math.inf)
     return scores.softmax(dim=-1).nan_to_num() @ F.normalize(v, dim=-1)
+
+
+# wrong: −10,000 added to hidden scores, past which a larger score gets
+def attention(q, k, v, mask):
+    scores = q @ k.mT / math.sqrt(q.shape[-1]) - 1e4 * (~mask).to(q.dtype)
+    weights = scores.softmax(dim=-1) * mask.any(dim=-1, keepdim=True)
+    return weights @ v
+
+
+# wrong: NaN replaced in the result, but not in the gradient of the values
+def attention(q, k, v, mask):
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    return (scores.masked_fill(~mask, -math.inf).softmax(dim=-1) @ v).nan_to_num()

@@ -101,3 +101,14 @@ def block_parameters(d, d_ff, n_heads, n_kv_heads):
 def block_parameters(d, d_ff, n_heads, n_kv_heads):
     share = n_kv_heads / n_heads
     return int(2 * d * d * (1 + share)) + 2 * d * d_ff + 4 * d
+
+
+# wrong: a division that comes out as 0
+def block_parameters(d, d_ff, n_heads, n_kv_heads):
+    kv = n_kv_heads // n_heads * d
+    return 2 * d * d + 2 * d * kv + 2 * d * d_ff + 4 * d
+
+
+# wrong: one head of keys and values, whatever n_kv_heads is
+def block_parameters(d, d_ff, n_heads, n_kv_heads):
+    return 2 * d * d + 2 * d * (d // n_heads) + 2 * d * d_ff + 4 * d

@@ -326,3 +326,38 @@ class CausalAttention(Start):
         q, k, v = self.split(x)
         w = (q @ k.mT / math.sqrt(q.shape[-1])).exp().tril()
         return self.merge(w / w.sum(-1, keepdim=True) @ v)
+
+
+# wrong: the mask of the first call is kept for all lengths
+class CausalAttention(nn.Module):
+    def __init__(self, d, n_heads):
+        super().__init__()
+        self.qkv = nn.Linear(d, 3 * d, bias=False)
+        self.out = nn.Linear(d, d, bias=False)
+        self.n_heads, self.later = n_heads, None
+
+    def forward(self, x):
+        L = x.shape[1]
+        if self.later is None:
+            self.later = torch.ones(L, L, dtype=torch.bool).triu(1)
+        q, k, v = rearrange(self.qkv(x), "b l (t h k) -> t b h l k", t=3, h=self.n_heads)
+        scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(self.later[:L, :L], -math.inf)
+        return self.out(rearrange(scores.softmax(-1) @ v, "b h l k -> b l (h k)"))
+
+
+# right: the mask as a buffer that is no part of the state, made longer when it has to be
+class CausalAttention(nn.Module):
+    def __init__(self, d, n_heads):
+        super().__init__()
+        self.qkv = nn.Linear(d, 3 * d, bias=False)
+        self.out = nn.Linear(d, d, bias=False)
+        self.n_heads = n_heads
+        self.register_buffer("later", torch.ones(8, 8, dtype=torch.bool).triu(1), persistent=False)
+
+    def forward(self, x):
+        L = x.shape[1]
+        if L > len(self.later):
+            self.later = torch.ones(L, L, dtype=torch.bool).triu(1)
+        q, k, v = rearrange(self.qkv(x), "b l (t h k) -> t b h l k", t=3, h=self.n_heads)
+        scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(self.later[:L, :L], -math.inf)
+        return self.out(rearrange(scores.softmax(-1) @ v, "b h l k -> b l (h k)"))

@@ -300,3 +300,38 @@ class TransformerBlock(nn.Module):
         for f, n in ((self.parts[0], self.parts[1]), (self.parts[2], self.parts[3])):
             x = x + f(n(x)) if self.pre_norm else n(x + f(x))
         return x
+
+
+# wrong: copies of the parts, so that another's optimizer trains what nobody uses
+class TransformerBlock(nn.Module):
+    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+        super().__init__()
+        import copy
+
+        self.parts = nn.ModuleList(copy.deepcopy(part) for part in (attention, norm_1, mlp, norm_2))
+        self.pre_norm = pre_norm
+
+    def forward(self, x):
+        attention, norm_1, mlp, norm_2 = self.parts
+        if self.pre_norm:
+            u = x + attention(norm_1(x))
+            return u + mlp(norm_2(u))
+        u = norm_1(x + attention(x))
+        return norm_2(u + mlp(u))
+
+
+# wrong: adds to u in place, which the MLP has kept for the gradient of its weights
+class TransformerBlock(nn.Module):
+    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+        super().__init__()
+        self.attention, self.norm_1, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
+        self.pre_norm = pre_norm
+
+    def forward(self, x):
+        if self.pre_norm:
+            u = x + self.attention(self.norm_1(x))
+            u += self.mlp(self.norm_2(u))
+            return u
+        u = self.norm_1(x + self.attention(x))
+        u += self.mlp(u)
+        return self.norm_2(u)

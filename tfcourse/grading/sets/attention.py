@@ -37,6 +37,7 @@ AXIS = "The softmax looks taken down the columns. The weights of one query add u
 UNMASKED = "The mask looks ignored."
 NOT_FINITE = "The result is NaN or infinite. Does an exponential overflow, or is a divisor 0?"
 ZERO = "What may not be read looks given a finite score, such as 0, and so keeps a weight."
+NEAR = "What may not be read looks set to a score that is not far enough below the others."
 INVERTED = "The mask looks read the other way round. True means: may be read."
 
 
@@ -45,6 +46,12 @@ def readable(draw: Draw, *shape: int) -> Tensor:
     mask = draw.uniform(0, 1, *shape) < 0.6
     mask[..., 0], mask[..., -1] = True, shape[-1] == 1
     return mask
+
+
+def same_dtype(value: Tensor, given: Tensor) -> None:
+    """Fail unless the result has the dtype of what it was made from."""
+    says = f"It turns {given.dtype} into {value.dtype}. The result has the dtype of the input."
+    require(value.dtype == given.dtype, says)
 
 
 def gradient(student: Student, weights: Tensor, *args: Any, target: Kept | None = None) -> Tensor:
@@ -156,7 +163,7 @@ def fault_of(weights: Tensor, mask: Tensor, tolerance: float) -> str:
     mask = mask.expand(weights.shape)
     total = weights.double().sum(-1)[mask.any(-1)]
     off = (total - 1).abs()
-    if off.max() > tolerance:
+    if off.numel() and off.max() > tolerance:
         return f"The weights of a query add up to {total[off.argmax()]:.3f}, not to 1."
     if (weights[~mask].abs() > tolerance).any():
         return "What may not be read has a weight that is not 0."
@@ -174,10 +181,14 @@ def masked_softmax_on(
     if not finite.all():
         size = float(scores.abs().max())
         only_empty = (finite | empty).all()
-        where = (
-            "for a query that may read nothing" if only_empty else f"with scores up to ±{size:.0f}"
+        where = f"with scores up to ±{size:.0f}"
+        if only_empty:
+            where = "for a query that may read nothing"
+        half = f", in {scores.dtype}" if scores.dtype is not torch.float32 else ""
+        raise Wrong(
+            f"The weights are NaN or infinite {where}{half}. What are its largest score, its "
+            "exponentials and their sum?"
         )
-        raise Wrong(f"The weights are NaN or infinite {where}.")
     nothing = (weights == 0).all(-1, keepdim=True)
     require(
         not (nothing & ~empty).any(),
@@ -193,11 +204,14 @@ def masked_softmax_on(
         INVERTED: reference_softmax(scores, ~mask),
         UNMASKED: scores.double().softmax(-1),
         ZERO: reference_softmax(scores, mask, hidden=0.0),
-        "What may not be read looks set to a score that is not far enough below the others.":
-        reference_softmax(scores, mask, hidden=-1e4),
+        NEAR: reference_softmax(scores, mask, hidden=-1e4),
         "The weights of a query do not add up to 1.": scores.double().exp() * mask,
     }  # fmt: skip
-    compare(weights.double(), right, mistakes, fault_of(weights, mask, tolerance), tolerance)
+    says, size = fault_of(weights, mask, tolerance), float(scores.abs().max())
+    if size > 100:
+        says += f" Scores go up to ±{size:.0f} here."
+    compare(weights.double(), right, mistakes, says, tolerance)
+    same_dtype(weights, scores)
     require(
         bool((weights.masked_select(~mask) == 0).all()),
         "The weight of what may not be read is not exactly 0.",
@@ -285,6 +299,7 @@ def attention_on(
         INVERTED: attend(~mask),
         UNMASKED: attend(everything),
         ZERO: attend(mask, hidden=0.0),
+        NEAR: attend(mask, hidden=-1e4),
         "The mask that is given looks ignored, and a causal one used.": attend(everything.tril()),
         "A query that may read nothing has to get zeros.": torch.where(
             some, right, v.double().mean(-2, keepdim=True)
@@ -298,6 +313,7 @@ def attention_on(
         if not close(weights.double(), reference_attention(q, k, eye, mask), tolerance):
             says = fault_of(weights, mask, max(tolerance, 1e-3))
     compare(y.double(), right, mistakes, says, tolerance)
+    same_dtype(y, q)
 
 
 @attention.check

@@ -150,6 +150,10 @@ def block_parameters_on(student: Student, d: int, d_ff: int, H: int, K: int) -> 
         - (2 * d * d + kv)
         + 2 * H * d * d
         + 2 * K * d * d,
+        "Keys and values are missing. Does a division come out as 0?": right - kv,
+        "Keys and values look counted for one head, whatever n_kv_heads is.": right
+        - kv
+        + 2 * d * (d // H),
         "Only one of keys and values looks counted. Each has its matrix.": right - kv // 2,
         "Only one of keys and values looks shared. Both are.": right - kv // 2 + d * d,
         "The output projection looks as narrow as the shared values. It reads what all query heads "
@@ -185,7 +189,7 @@ def _(student: Student, draw: Draw) -> None:
 @block_parameters.check
 def _(student: Student, draw: Draw) -> None:
     """Another hidden width, and shared keys and values."""
-    block_parameters_on(student, 12, 20, 6, 2)
+    block_parameters_on(student, 24, 40, 12, 3)
 
 
 # --- the block --------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from tfcourse.grading.sets.attention import (
     CHAPTER,
     INVERTED,
     LATE,
+    NEAR,
     NOT_FINITE,
     READY_MADE,
     TOO_SMALL,
@@ -35,6 +36,7 @@ from tfcourse.grading.sets.attention import (
     UNMASKED,
     ZERO,
     reference_attention,
+    same_dtype,
 )
 from tfcourse.grading.wire import Kept, Tool
 
@@ -112,8 +114,14 @@ def grouped_attention_on(
     student: Student, q: Tensor, k: Tensor, v: Tensor, mask: Tensor, tolerance: float = 1e-4
 ) -> None:
     """Compare grouped attention with the right one and with known mistakes."""
-    y = tensor(student(q, k, v, mask), q.shape)
+    try:
+        y = tensor(student(q, k, v, mask), q.shape)
+    except Wrong as wrong:
+        student(q, k, v, mask.expand(q.shape[0], 1, q.shape[2], k.shape[2]))
+        says = f"It fails where the mask is {list(mask.shape)}, which broadcasts to [B 1 L S]."
+        raise Wrong(f"{says} {wrong}") from None
     require(bool(torch.isfinite(y).all()), NOT_FINITE)
+    same_dtype(y, q)
     groups = q.shape[1] // k.shape[1]
     (near_k, tiled_k, along_k), (near_v, tiled_v, along_v) = (
         (
@@ -149,6 +157,10 @@ def grouped_attention_on(
         INVERTED: right(~mask),
         UNMASKED: right(torch.ones_like(mask)),
         ZERO: right(mask, hidden=0.0),
+        NEAR: right(mask, hidden=-1e4),
+        "The scores look divided by the root of d_k times the group's size. d_k alone counts.": (
+            right(mask, divide=math.sqrt(q.shape[-1] * groups))
+        ),
     }
     says = ""
     if not close(y.double(), right(mask), tolerance):
@@ -164,7 +176,11 @@ def grouped_attention_on(
         if not close(total, torch.ones_like(total), 1e-2):
             says = "The weights of a query do not add up to 1."
         elif close(read, torch.arange(len(read)) // groups, 1e-2):
-            says = "The values are shared as they should be; the weights are not the right ones."
+            says = (
+                "The values are shared as they should be; the weights are not the right ones. "
+                "Which keys meet a query, what divides the scores, and can a large score get past "
+                "the mask?"
+            )
     compare(y.double(), right(mask), mistakes, says, tolerance)
 
 
@@ -292,6 +308,7 @@ def causal_attention_on(
         ),
         LATE: by_hand(mask, late=True),
         ZERO: by_hand(mask, hidden=0.0),
+        NEAR: by_hand(mask, hidden=-1e4),
         "The softmax looks taken over the heads. The weights of one query add up to 1.": by_hand(
             mask, axis=1
         ),

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from tfcourse.grading.questions import Draw, Question, Student, compare, require, tensor
+from tfcourse.grading.wire import Kept
 
 CHAPTER = "02_norms.html"
 NUMBERS = "The numbers are not the right ones."
@@ -64,13 +65,26 @@ def check_rms(student: Student, x: Tensor) -> None:
         .sum(dim=-1)
         .div(len(x))
         .sqrt(),
+        "The length looks divided by d. The division belongs under the root.": x64.square()
+        .sum(dim=-1)
+        .sqrt()
+        .div(x.shape[-1]),
         "Something looks added under the root. A size needs no ε.": (mean_square + 1e-5).sqrt(),
         "It looks like one over the size, as a norm uses it.": 1 / mean_square.sqrt(),
         "It looks like one size for all vectors. Each vector has its own.": mean_square.mean()
         .sqrt()
         .expand(x.shape[:-1]),
     }
-    compare(tensor(student(x), x.shape[:-1]), mean_square.sqrt(), mistakes)
+    if x.ndim > 2:
+        mistakes["The sum of squares looks divided by the size of another axis than the last."] = (
+            x64.square().sum(dim=-1).div(x.shape[1]).sqrt()
+        )
+    sizes = tensor(student(x), x.shape[:-1])
+    zero = (x == 0).all(dim=-1)
+    says = NUMBERS
+    if bool(sizes[zero].any()):
+        says = f"A vector of zeros has size 0. Here it has {float(sizes[zero].max()):.2g}."
+    compare(sizes, mean_square.sqrt(), mistakes, says)
 
 
 @rms.check
@@ -212,6 +226,11 @@ def mistakes_of_rms_norm(x: Tensor, gain: Tensor, eps: float) -> dict[str, Tenso
         "ε looks added to the root mean square, outside of the root.": gain
         * x64
         / (square.sqrt() + eps),
+        "ε looks used as a lower limit of the mean square. It is added to it.": gain
+        * x64
+        / square.clamp(min=eps).sqrt(),
+        "ε looks squared. It is added to the mean square as it is.": gain
+        * norm_over(x, eps**2, centre=False),
         "It looks divided by the mean square, without the root.": gain * x64 / (square + eps),
         "It looks divided by the mean of the absolute values.": gain
         * x64
@@ -300,8 +319,10 @@ def check_largest_eps(student: Student, x: Tensor, share: float, hint: str = "")
         "The variance looks divided by d − 1.": least * rest * x.shape[-1] / (x.shape[-1] - 1),
     }
     eps = student(x, share)
+    kind = eps.kind if isinstance(eps, Kept) else type(eps).__name__
+    require(kind in ("float", "int"), f"ε is a {kind}; it has to be a float.")
     # As shares of the right value: it may be of any size.
-    value = tensor(torch.as_tensor(eps, dtype=torch.float64), (), "ε") / (least * rest)
+    value = torch.tensor(float(eps), dtype=torch.float64) / (least * rest)
     require(bool(torch.isfinite(value)), f"ε is NaN or infinite.{hint}")
     small, large = "at least one vector comes out too small", "a larger one would do, too"
     compare(

@@ -57,6 +57,14 @@ def loaded(
     return module
 
 
+def stays_wide(student: Student, module: Kept, ours: nn.Module) -> None:
+    """See that no call has changed the dtype of a weight."""
+    state = student.state(module)
+    for name, weight in ours.named_parameters():
+        says = f"After a call `{name}` is of {state[name].dtype}. It has to stay {weight.dtype}."
+        require(state[name].dtype == weight.dtype, says)
+
+
 def check_module(
     student: Student,
     draw: Draw,
@@ -84,6 +92,7 @@ def check_module(
         y.dtype == x.dtype,
         f"For an input of {x.dtype} it returns {y.dtype}. The layer behind it wants what came in.",
     )
+    stays_wide(student, module, ours)
     names = sorted(name for name, _ in ours.named_parameters())
     trainable = sorted(name for name in run.gradients if not name.startswith("input"))
     require(
@@ -200,6 +209,7 @@ def check_half(student: Student, draw: Draw, value: float, eps: float, says: str
     # Three roundings to float16 pass, one to bfloat16 does not.
     compare(y, ours(x).detach(), says=says, tolerance=1.7e-3)
     require(y.dtype == x.dtype, f"For an input of {x.dtype} it returns {y.dtype}.")
+    stays_wide(student, module, ours)
 
 
 @rms_norm_module.check
@@ -317,6 +327,10 @@ def check_averages(student: Student, module: Kept, ours: Reference, x: Tensor) -
             mistakes["`running_var` looks averaged from a variance that divides by B·L."] = (
                 kept + m * biased
             )
+            mistakes[
+                "`running_var` looks corrected by the number of texts. The variance is one of B·L "
+                "positions."
+            ] = kept + m * biased * x.shape[0] / max(x.shape[0] - 1, 1)
             mistakes["`running_var` looks averaged from standard deviations."] = (
                 kept + m * new.sqrt()
             )

@@ -6,7 +6,16 @@ import torch
 from torch import Tensor
 
 from tfcourse.grading import tools
-from tfcourse.grading.questions import Draw, Question, Student, close, compare, require, tensor
+from tfcourse.grading.questions import (
+    Draw,
+    Question,
+    Student,
+    Wrong,
+    close,
+    compare,
+    require,
+    tensor,
+)
 from tfcourse.grading.sets.norm_functions import (
     CHAPTER,
     NORMS,
@@ -89,7 +98,10 @@ def _(student: Student, draw: Draw) -> None:
 @fold.check
 def _(student: Student, draw: Draw) -> None:
     """A layer without a bias."""
-    check_fold(student, draw.uniform(0.5, 2, 4), draw.normal(4), draw.normal(3, 4), None)
+    try:
+        check_fold(student, draw.uniform(0.5, 2, 4), draw.normal(4), draw.normal(3, 4), None)
+    except Wrong as wrong:
+        raise Wrong(f"Here `bias` is None, and W is [3, 4]. {wrong}") from None
 
 
 # -- The leak -------------------------------------------------------------------------------------
@@ -157,6 +169,8 @@ def check_leaks(
         "Movements below the limit look counted. The limit is 1e-5.": may_not
         & (change.abs().amax(-1) > 0),
         "It looks turned round: true where nothing moves.": ~(moves & may_not),
+        "The whole row looks excused. Its earlier positions may not see a later one.": moves
+        & ~here,
         "It finds no leak, and there is one.": torch.zeros_like(moves),
         "It finds leaks at all places.": torch.ones_like(moves),
     }
@@ -211,10 +225,10 @@ layer_norm_gradient = Question(
 )
 
 
-def carry_back(g: Tensor, normed: Tensor, root: Tensor) -> Tensor:
+def carry_back(g: Tensor, normed: Tensor, root: Tensor, axes: tuple[int, ...] = (-1,)) -> Tensor:
     """Carry a gradient back through a norm of these results and divisors."""
-    along = (g * normed).mean(dim=-1, keepdim=True)
-    return (g - g.mean(dim=-1, keepdim=True) - normed * along) / root
+    along = (g * normed).mean(dim=axes, keepdim=True)
+    return (g - g.mean(dim=axes, keepdim=True) - normed * along) / root
 
 
 def fault_of_gradient(y: Tensor, normed: Tensor, shrunk: bool) -> str:
@@ -244,6 +258,7 @@ def check_layer_norm_gradient(
     root, unit, d = (variance + eps).sqrt(), norm_over(x, 0.0), x.shape[-1]
     mean, along = g.mean(dim=-1, keepdim=True), (g * normed).mean(dim=-1, keepdim=True)
     square = x.square().mean(dim=-1, keepdim=True)
+    more = tuple(range(1, x.ndim)) or (0,)
     mistakes = {
         "The statistics look like constants in it. Both move when x moves.": g / root,
         "The path through the mean is there; the one through the variance looks left out.": (
@@ -260,6 +275,9 @@ def check_layer_norm_gradient(
         "The part along x̂ looks to have the wrong sign.": (g - mean + normed * along) / root,
         "The variance looks divided by d − 1. LayerNorm's is not.": carry_back(
             g, norm_over(x, eps, correction=1), (variance * d / (d - 1) + eps).sqrt()
+        ),
+        "More axes than the last look used for the means. No position may see another.": (
+            carry_back(g, normed, root, more)
         ),
         "It looks like the gradient of RMSNorm: x is not centred.": (
             g - x * (g * x).mean(dim=-1, keepdim=True) / (square + eps)

@@ -123,7 +123,7 @@ def check_decay(student: Student, x: Tensor, tool: Tool, alpha: float) -> None:
 def refuses_shape(student: Student, x: Tensor, update: Tensor, alpha: float = 0.5) -> None:
     """Fail unless an update of another shape is refused."""
     shapes = f"x has shape {list(x.shape)}, and the update has {list(update.shape)}"
-    says = f"{shapes}: here a ValueError is due."
+    says = f"{shapes}, with α = {alpha:g}: here a ValueError is due."
     refuses(student, says, x, Tool("constant", (update,)), alpha)
 
 
@@ -138,6 +138,9 @@ def check_jacobian(student: Student, tool: Tool, x: Tensor) -> None:
         "The Jacobian of f alone, with rows and columns swapped: x is not passed on.": j.mT,
         "It looks like the identity alone. f depends on x, too.": eye,
         "The identity looks added twice.": 2 * eye + j,
+        "1 looks written over the diagonal. What f does to a feature of its own is lost.": (
+            j - torch.diag(torch.diagonal(j)) + eye
+        ),
         "The identity looks taken away.": j - eye,
         "It looks like the Jacobian at another point, at 0. It is asked for at x.": eye
         + jacobian(f, torch.zeros(d)),
@@ -173,7 +176,8 @@ def check_stack(student: Student, x: Tensor, branches: list[Tool], residual: boo
     functions = [make(tool) for tool in branches]
     right = streams_of(x, functions, residual)
     shape = value.shape if isinstance(value, Tensor) else None
-    says = "It is one stream, of the shape of x. All of them have to stand along a new first axis."
+    says = "It is one stream, of the shape of x. All of them have to stand along a new first axis"
+    says += ", also where the list of functions is empty." if not branches else "."
     require(shape != x.shape, says)
     missing = shape == right[1:].shape
     require(
@@ -226,6 +230,8 @@ def check_cosine(student: Student, x: Tensor, hint: str = "") -> None:
     flat = unit.flatten(0, 1)
     across = flat @ flat.mT
     neighbours = torch.diagonal(cosines, offset=1, dim1=-2, dim2=-1)
+    zero = (x == 0).all(dim=-1)
+    counted = off * ~(zero[:, :, None] | zero[:, None, :])
     mistakes = {
         "Each position looks paired with itself, too.": cosines.mean(),
         "It looks divided by L². That counts pairs of a position with itself.": (
@@ -237,6 +243,9 @@ def check_cosine(student: Student, x: Tensor, hint: str = "") -> None:
             cosines.sum(dim=(1, 2)).mean() - length
         )
         / pairs,
+        "Pairs with a vector of zeros look left out of the mean. They count, with a cosine of 0.": (
+            (cosines * counted).sum() / counted.sum()
+        ),
         "Each position looks compared with the mean of all. Compare it with each other one.": (
             F.cosine_similarity(x, x.mean(dim=1, keepdim=True), dim=-1).mean()
         ),
@@ -277,7 +286,14 @@ def check_parts(student: Student, x: Tensor, branches: list[Tool], alpha: float)
         return torch.stack(list(parts)) * factors
 
     left = range(n, -1, -1)
+    late, stream = [], x
+    for f in functions:
+        late.append(f(alpha * stream))
+        stream = alpha * stream + late[-1]
     mistakes = {
+        "The branches look fed with the stream after its decay. They read it as it comes.": (
+            weighted(left, [x, *late])
+        ),
         "It looks like the streams. What did each branch add?": torch.stack(streams),
         "The updates look right, but no part looks decayed on its way to the end.": weighted(
             [0] * (n + 1)
@@ -322,9 +338,14 @@ def check_first_gradient(student: Student, x: Tensor, given: list[Tool], residua
     layers = [make(tool).requires_grad_(True) for tool in given]
     x = x.clone().requires_grad_(True)
 
-    def norms(residual: bool) -> list[list[float]]:
-        """Return the gradient norm of x, and of each weight of each layer."""
-        loss = streams_of(x, layers, residual)[-1].square().mean()
+    def norms(residual: bool, cut: bool = False) -> list[list[float]]:
+        """Return the gradient norm of x, and of each weight of each layer.
+
+        With `cut`, no gradient comes through the layers behind the first.
+        """
+        first, *later = layers
+        blind = [lambda x, f=f: f(x.detach()) for f in later] if cut else later
+        loss = streams_of(x, [first, *blind], residual)[-1].square().mean()
         leaves = [[x], *([*layer.parameters()] for layer in layers)]
         found = [torch.autograd.grad(loss, group, retain_graph=True) for group in leaves]
         return [[float(g.double().norm()) for g in group] for group in found]
@@ -352,7 +373,19 @@ def check_first_gradient(student: Student, x: Tensor, given: list[Tool], residua
         "It looks clipped, as in a training loop. Measure what comes before.": right
         / math.hypot(*first, *(norm for others in rest for norm in others)),
         "The loss looks like the sum of the squares, not like their mean.": right * x.numel(),
+        "The loss looks summed over the features and averaged over positions. It is the mean of "
+        "all numbers.": right * x.shape[-1],
+        "The loss looks summed over the texts. It is the mean of all numbers.": right * x.shape[0],
     }
+    if residual:
+        mistakes["The way back through the later layers looks cut: it comes around them alone."] = (
+            math.hypot(*norms(True, cut=True)[1])
+        )
+        last = streams_of(layers[0](x), layers[1:], True)[-1]
+        replaced = torch.autograd.grad(last.square().mean(), [*layers[0].parameters()])
+        mistakes["The first layer's result looks put in place of x. It is added to x."] = (
+            math.hypot(*(float(g.double().norm()) for g in replaced))
+        )
     says = f"The norm is not {value:.3g}. Are the stack, the loss and the weights all as asked for?"
     if value == 0:
         says = "The norm is 0. Was the gradient cleared, or the way to the first layer cut?"

@@ -52,8 +52,29 @@ def check_module(
     check_gradients(run.gradients, names, package, x, weights)
     module = as_module(student(norm, sublayer, position, 0.5))
     y = like(student.run(module, x, training=False).value, x)
-    says = "In evaluation the numbers are right with dropout=0, but not with dropout=0.5."
-    compare(y, right, says=says)
+    says = (
+        "In evaluation the numbers are right with dropout=0, but not with dropout=0.5. Is anything "
+        "dropped there?"
+    )
+    with torch.no_grad():
+        scaled = {
+            f"In evaluation the update looks multiplied by {factor}. There it is added as it is.": (
+                x + factor * f(n(x)) if position == "pre" else n(x + factor * f(x))
+            )
+            for factor in (0.5, 2)
+        }
+    compare(y, right, scaled, says)
+
+
+def check_own_parts(student: Student, norm: Tool, sublayer: Tool) -> None:
+    """See that a module holds the very parts that it was handed, and no copies of them."""
+    inner = as_module(student(norm, sublayer, "pre", 0.0))
+    outer = as_module(student(inner, inner, "pre", 0.0))
+    state = {name: value + 1 for name, value in student.state(inner).items()}
+    student.load(inner, state)
+    own = all(any(v.equal(new) for new in state.values()) for v in student.state(outer).values())
+    says = "Copies of norm and sublayer look trained: the parts that were handed in stay behind."
+    require(own, says)
 
 
 def names_of_weights(state: dict[str, Tensor], package: ResidualBranch) -> dict[str, list[str]]:
