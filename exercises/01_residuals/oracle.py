@@ -292,3 +292,10 @@ def _(student, draw):
     for training in (True, False):
         y = like(student.run(module, x, training=training).value, x)
         require(y.equal(x), "An update of 0 does not leave the stream as it was.")
+
+
+@HIDDEN.check("01.branch_module")
+def _(student, draw):
+    """A sublayer that returns its input itself: dropout in place would write into the stream."""
+    module = as_module(student(norm_of(draw, 6), Tool("identity"), "post", 0.5))
+    student.run(module, draw.normal(2, 3, 6), training=True)

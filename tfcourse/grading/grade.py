@@ -48,6 +48,7 @@ class Result:
 
     @property
     def score(self) -> float:
+        """Add up the points of all questions."""
         return sum(mark.score for mark in self.marks.values())
 
 
@@ -175,6 +176,7 @@ class Records:
             raise ValueError(f"{self.path} holds no results of a grading ({error})") from None
 
     def add(self, result: Result) -> None:
+        """Keep a result, on the disk before this returns."""
         with self.lock:
             self.results[result.file] = result
             with self.path.open("a", encoding="utf-8") as file:

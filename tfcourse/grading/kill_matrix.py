@@ -18,8 +18,10 @@ from tfcourse.grading.questions import Question
 from tfcourse.grading.sets import SETS, find_question, load_set
 
 HEADING = re.compile(r"^# (wrong|right): (.+)$", re.M)
-WRONG, RIGHT = 4, 2
-"""So many answers of each kind a question has at least."""
+WRONG = 4
+"""So many wrong answers a question has at least."""
+RIGHT = 2
+"""So many right ones it has at least, each written differently."""
 PUBLIC_SHARE = 0.75
 """So many of a question's wrong answers its public checks alone reject."""
 

@@ -130,9 +130,11 @@ class Draw:
         self.generator = torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
 
     def normal(self, *shape: int, std: float = 1.0, dtype: torch.dtype = torch.float32) -> Tensor:
+        """Draw normal numbers of mean 0."""
         return (std * torch.randn(shape, generator=self.generator)).to(dtype)
 
     def uniform(self, low: float, high: float, *shape: int) -> Tensor:
+        """Draw numbers between `low` and `high`, each as likely."""
         return low + (high - low) * torch.rand(shape, generator=self.generator)
 
     def integers(self, low: int, high: int, *shape: int) -> Tensor:
@@ -140,9 +142,11 @@ class Draw:
         return torch.randint(low, high, shape, generator=self.generator)
 
     def integer(self, low: int, high: int) -> int:
+        """Draw one integer from `low` to `high`, the upper end left out."""
         return int(self.integers(low, high, 1))
 
     def choice(self, options: Sequence[Any]) -> Any:
+        """Draw one of the options."""
         return options[self.integer(0, len(options))]
 
 

@@ -219,15 +219,16 @@ class Sandbox:
 class Channel:
     """Requests to a question's process and its answers, all within one deadline."""
 
-    def __init__(self, socket: socket.socket, seconds: float) -> None:
-        self.socket, self.seconds = socket, seconds
+    def __init__(self, pipe: socket.socket, seconds: float) -> None:
+        self.pipe, self.seconds = pipe, seconds
         self.end = time.monotonic() + seconds
         self.buffer = bytearray()
 
     def request(self, message: dict) -> dict:
+        """Send a request and read its answer. Raises `Lost` as `read` does."""
         try:
-            self.socket.settimeout(max(0.01, self.end - time.monotonic()))
-            self.socket.sendall(json.dumps(message).encode() + b"\n")
+            self.pipe.settimeout(max(0.01, self.end - time.monotonic()))
+            self.pipe.sendall(json.dumps(message).encode() + b"\n")
         except TimeoutError:
             raise Lost(f"It gave no answer within {self.seconds:g} seconds.") from None
         except OSError:
@@ -241,8 +242,8 @@ class Channel:
             if len(self.buffer) > MOST:
                 raise Lost("Its answer is larger than 64 MiB.")
             try:
-                self.socket.settimeout(max(0.01, left))
-                more = self.socket.recv(2**20)
+                self.pipe.settimeout(max(0.01, left))
+                more = self.pipe.recv(2**20)
             except TimeoutError:
                 raise Lost(f"It gave no answer within {self.seconds:g} seconds.") from None
             except OSError:

@@ -30,6 +30,11 @@ def linear(weight: Tensor, bias: Tensor | None = None) -> nn.Linear:
     return layer.to(weight.dtype)
 
 
+def identity() -> nn.Identity:
+    """Make a module that returns its input itself, not a copy."""
+    return nn.Identity()
+
+
 def scale(factor: float) -> Callable[[Tensor], Tensor]:
     """Make a function that multiplies by `factor`."""
     return lambda x: factor * x
@@ -109,6 +114,7 @@ class Parts(nn.Module):
             setattr(self, name, part)
 
     def forward(self, *args: object, **kwargs: object) -> Tensor:
+        """Refuse, and say what to call."""
         raise RuntimeError("call the parts one after the other, not the model or its stack.")
 
 

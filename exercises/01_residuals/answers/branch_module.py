@@ -403,3 +403,16 @@ class Branch(nn.Module):
         if self.pre:
             return x + self.dropout(self.sublayer(self.norm(x)))
         return self.norm(x + self.dropout(self.sublayer(x)))
+
+
+# wrong: dropout works in place, also in a stream that the sublayer hands back as it is
+class Branch(nn.Module):
+    def __init__(self, norm, sublayer, norm_position, dropout):
+        super().__init__()
+        self.norm, self.sublayer, self.norm_position = norm, sublayer, norm_position
+        self.dropout = nn.Dropout(dropout, inplace=True)
+
+    def forward(self, x):
+        if self.norm_position == "pre":
+            return x + self.dropout(self.sublayer(self.norm(x)))
+        return self.norm(x + self.dropout(self.sublayer(x)))
