@@ -21,6 +21,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from playwright.sync_api import Page, sync_playwright
 
+from tfcourse.grading.release import master_path, student_name
+from tfcourse.grading.sets import SETS, load_set
+
 CHAPTERS = sorted(path.stem for path in (ROOT / "chapters").glob("[0-9]*.ipynb"))
 # Colab's own torch; a CPU build stands in for it here, so it is not among the pins.
 COLAB_TORCH = "2.11.0"
@@ -170,6 +173,31 @@ def test_a_chapter_runs_in_notebook_6_and_its_widget_moves(chapter, notebook_ser
             move_every_control(page, widget)
         assert errors == []
         browser.close()
+
+
+@pytest.mark.slow
+@pytest.mark.nohook
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(
+    "number", [pytest.param(n, marks=[] if n == "01" else pytest.mark.accept) for n in SETS]
+)
+def test_a_set_of_exercises_runs_from_top_to_bottom(number, colab_python, tmp_path):
+    """The student's notebook, where every check says what is missing, and the solutions.
+
+    Catches: an import that Colab lacks; a question's cell without its check.
+    """
+    ids = [question.id for question in load_set(number)]
+    for notebook, sign in (
+        (ROOT / "chapters" / "exercises" / student_name(number), "✗"),
+        (master_path(number, ROOT / "exercises"), "✓"),
+    ):
+        done = tmp_path / "done.ipynb"
+        command = [colab_python, "-m", "nbconvert", "--to", "notebook", "--execute", notebook]
+        subprocess.run([*command, "--output", done], check=True)
+        cells = json.loads(done.read_text(encoding="utf-8"))["cells"]
+        outputs = [o for c in cells if c["cell_type"] == "code" for o in c["outputs"]]
+        printed = "".join("".join(o["text"]) for o in outputs if o.get("name") == "stdout")
+        assert re.findall(rf"^{sign} ([\w.]+):", printed, re.M) == ids, printed
 
 
 def open_notebook(page: Page, address: str) -> None:
