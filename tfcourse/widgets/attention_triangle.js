@@ -74,7 +74,7 @@ function render({ model, el }) {
     const best = weights.indexOf(Math.max(...weights));
     const where =
       weights[best] >= ALONE
-        ? `The mixture is the value of ${quoted[best]}, nearly alone.`
+        ? `The mixture is the value of ${quoted[best]}, ${i ? "nearly " : ""}alone.`
         : `The mixture lies among ${i + 1} values; the largest weight is ${decimals(weights[best])}, for ${quoted[best]}.`;
     frame.sentence.textContent =
       `${quoted[i]} reads with a head of width ${w}, ` +

@@ -217,8 +217,8 @@ _DID = {
     "yet.",
     "embedding": "Each id takes its row of the table E. The same word gets the same vector, "
     "wherever it stands.",
-    "norm": "A copy of each vector is brought to a standard size. The stream itself stays as it "
-    "is.",
+    "norm": "A copy of each vector is brought to size 1, then γ scales each feature. The stream "
+    "itself stays as it is.",
     "qkv": "Three matrices turn each normed vector into a query, a key and a value. Each is cut "
     "into heads.",
     "weights": "Queries meet keys. A row says how much one word reads from itself and from the "
@@ -229,8 +229,8 @@ _DID = {
     "features are on.",
     "MLP update": "A second matrix turns what is on into an update of the stream's width.",
     "stream": "The update is added. Nothing is replaced, and the shape stays.",
-    "final norm": "After the last block the stream itself is brought to a standard size, once, for "
-    "the head.",
+    "final norm": "After the last block the stream itself is brought to size 1 and scaled by γ, "
+    "once, for the head.",
     "logits": "The head scores every word of the vocabulary, at every position. The shape changes "
     "to one score per word.",
     "probabilities": "Softmax turns each row of scores into probabilities. Each row predicts the "
