@@ -236,7 +236,7 @@ def check_count(tiny: Tiny, draw: Draw) -> None:
     }
     for says, difference in mistakes.items():
         require(
-            got - right != difference,
+            not difference or got - right != difference,
             f"It has {got:,} parameters that learn in place of {right:,}: {says}.",
         )
     require(got == right, f"It has {got:,} parameters that learn; it should have {right:,}.")
