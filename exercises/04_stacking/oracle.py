@@ -152,7 +152,7 @@ def _(student, draw):
 def _(student, draw):
     """A head of its own, with a bias; biases everywhere."""
     options = dict(tie_embeddings=False, head_bias=True, bias=True)
-    check_draw_weights(student, draw, vocab_size=50, d_model=96, n_layers=2, **options)
+    check_draw_weights(student, draw, vocab_size=50, d_model=192, n_layers=2, **options)
 
 
 @HIDDEN.check("04.draw_weights")
@@ -198,7 +198,7 @@ def _(student, draw):
 @HIDDEN.check("04.tiny_decoder")
 def _(student, draw):
     """Both ends, for one word and for the longest text."""
-    for length in (1, 11):
+    for length in (1, 2, 11):  # with 2, as many rows as positions
         check_ends(Tiny(student, 29, 12, 2, 3, 11), draw, length)
 
 

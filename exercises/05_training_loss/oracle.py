@@ -35,8 +35,10 @@ def lengths(draw, n, longest):
 
 @HIDDEN.check("05.shift")
 def _(student, draw):
-    """Other sizes, another padding id."""
-    shifts_right(student, padded_rows(draw, lengths(draw, draw.integer(2, 9), 12), 3), 3)
+    """Other sizes, another padding id, and rows that are longer than every text."""
+    rows = padded_rows(draw, lengths(draw, draw.integer(2, 9), 12), 3)
+    shifts_right(student, rows, 3)
+    shifts_right(student, torch.nn.functional.pad(rows, (0, 2), value=3), 3)
 
 
 @HIDDEN.check("05.shift")
@@ -87,10 +89,12 @@ def _(student, draw):
 
 @HIDDEN.check("05.nll")
 def _(student, draw):
-    """Logits in half precision, one question, two words."""
+    """Logits in half precision."""
     says = "The number is too far off for float32. In which type is each step computed?"
     for dtype in (torch.bfloat16, torch.float16):
         nll_right(student, draw.normal(1, 1, 2, std=20, dtype=dtype), torch.tensor([[1]]), says)
+        logits = draw.normal(2, 5, 9, std=3, dtype=dtype)
+        nll_right(student, logits, draw.integers(0, 9, 2, 5), says)
 
 
 @HIDDEN.check("05.nll")
@@ -168,8 +172,11 @@ def _(student, draw):
     """A word of probability 0, without smoothing; and all smoothing."""
     logits, targets = draw.normal(1, 4, 5), draw.integers(0, 4, 1, 4)
     smoothed_right(student, logits, targets, 1.0)
+    says = "A word is ruled out by a logit of −∞, and the losses of others are off. Its p is 0."
     logits[..., 4] = -math.inf
-    smoothed_right(student, logits, targets, 0.0)
+    smoothed_right(student, logits, targets, 0.0, says)
+    logits[..., 0], targets = -math.inf, torch.tensor([[1, 2, IGNORE, 3]])
+    smoothed_right(student, logits, targets, 0.0, says)
 
 
 @HIDDEN.check("05.smoothed_nll")
@@ -240,11 +247,16 @@ def _(student, draw):
 
 @HIDDEN.check("05.entropy_rate")
 def _(student, draw):
-    """A source that alternates between two words and three others."""
-    table = torch.zeros(5, 5)
-    table[:2, 2:] = draw.normal(2, 3, std=2).softmax(1)
-    table[2:, :2] = draw.normal(3, 2, std=2).softmax(1)
-    rate_right(student, table)
+    """Sources that alternate between two words and three others, or that go round in a circle."""
+    for _ in range(4):
+        table = torch.zeros(5, 5)
+        table[:2, 2:] = draw.normal(2, 3, std=2).softmax(1)
+        table[2:, :2] = draw.normal(3, 2, std=2).softmax(1)
+        rate_right(student, table)
+    circle = torch.zeros(4, 4)
+    circle[0, 1:3] = draw.normal(2).softmax(0)
+    circle[1:3, 3], circle[3, 0] = 1, 1
+    rate_right(student, circle)
 
 
 @HIDDEN.check("05.entropy_rate")

@@ -56,6 +56,10 @@ def _(student, draw):
     y = tensor(student(x.masked_fill(~real.unsqueeze(2), torch.nan), real), (3, 5))
     require(bool(torch.isfinite(y).all()), "NaN at a PAD reaches the mean. 0 · NaN is NaN.")
     compare(y, right, says="What stands at a PAD changes the mean.")
+    x[0, 0, 1] = torch.nan
+    y = tensor(student(x, real), (3, 5))
+    says = "NaN at a real token is hidden. Only what stands at a PAD does not count."
+    require(bool(y[0, 1].isnan()), says)
 
 
 @HIDDEN.check("06.mean_pool")
@@ -137,6 +141,7 @@ def _(student, draw):
     h = draw.integer(1, 5)
     d, B, L, M = 4 * h, draw.integer(2, 5), draw.integer(2, 7), draw.integer(2, 9)
     real = padded(draw, B, M).flip(1)
+    real[:, 0] = False  # no row is full
     x, source = draw.normal(B, L, d), apart(draw.normal(B, M, d))
     check_cross_attention(student, x, source, real, draw_layers(draw, d), h)
 
@@ -278,5 +283,13 @@ def _(student, draw):
 
 @HIDDEN.check("06.greedy_decode")
 def _(student, draw):
-    """Sources for none of which EOS is written in time."""
+    """Another PAD than 0, and a row whose EOS is the last token that may be written."""
+    case = Translation.draw(draw, [4, 7, 2, 5], pad=7)
+    check_greedy_decode(student, case)
+    check_greedy_decode(student, case.short(sorted({len(row) for row in case.written})[1]))
+
+
+@HIDDEN.check("06.greedy_decode")
+def _(student, draw):
+    """Sources for none of which EOS is written in time, but PAD for one."""
     check_greedy_decode(student, Translation.draw(draw, [5, 2, 4], ends=False))

@@ -236,3 +236,52 @@ def draw_weights(model):
         else:
             nn.init.normal_(p, std=0.02 if "blocks" in name else 2 / model.config.d_model)
     return model
+
+
+# wrong: an untied head gets a copy of the table
+def draw_weights(model):
+    d = model.config.d_model
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if "norm" in name:
+                p.fill_(1.0 if name.endswith("weight") else 0.0)
+            elif p.dim() == 1:
+                p.zero_()
+            elif "embedding" in name:
+                p.normal_(0, 1 / d)
+            else:
+                p.normal_(0, 0.02)
+        model.head.weight.copy_(model.stack.embedding.weight)
+    return model
+
+
+# wrong: an untied head is drawn like a matrix of a block, 0.02
+def draw_weights(model):
+    d = model.config.d_model
+    for name, p in model.named_parameters():
+        if "norm" in name:
+            nn.init.ones_(p) if name.endswith("weight") else nn.init.zeros_(p)
+        elif p.dim() == 1:
+            nn.init.zeros_(p)
+        elif "embedding" in name:
+            nn.init.normal_(p, std=1 / d)
+        else:
+            nn.init.normal_(p, std=0.02)
+    return model
+
+
+# wrong: returns a copy, the model itself keeps its numbers
+def draw_weights(model):
+    import copy
+
+    model = copy.deepcopy(model)
+    d = model.config.d_model
+    tables = {"stack.embedding.weight", "stack.positions.embedding.weight", "head.weight"}
+    for name, p in model.named_parameters():
+        if "norm" in name:
+            nn.init.ones_(p) if name.endswith("weight") else nn.init.zeros_(p)
+        elif p.dim() == 1:
+            nn.init.zeros_(p)
+        else:
+            nn.init.normal_(p, std=1 / d if name in tables else 0.02)
+    return model

@@ -104,3 +104,11 @@ def embed(tokens, table, places, scaled):
 def embed(tokens, table, places, scaled):
     factor = math.sqrt(table.shape[1]) if scaled else 1
     return factor * table[tokens] + places[: tokens.shape[1]].flip(0)
+
+
+# wrong: word 0 is taken for padding, its row gets no gradient
+def embed(tokens, table, places, scaled):
+    words = F.embedding(tokens, table, padding_idx=0)
+    if scaled:
+        words = words * table.shape[1] ** 0.5
+    return words + places[: tokens.shape[1]]

@@ -229,3 +229,14 @@ class TiedModel(nn.Module):
 
     def forward(self, tokens):
         return self.body(self.embedding(tokens)) @ self.embedding.weight.T
+
+
+# wrong: the body is hidden in a list, and its parameters with it
+class TiedModel(nn.Module):
+    def __init__(self, vocab_size, d_model, body):
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(vocab_size, d_model))
+        self.parts = [body]
+
+    def forward(self, tokens):
+        return self.parts[0](self.table[tokens]) @ self.table.T

@@ -285,3 +285,85 @@ class TinyDecoder(Sound):
             nn.TransformerEncoderLayer(d_model, n_heads, 4 * d_model, 0.0, F.gelu, **options)
             for _ in range(n_layers)
         )
+
+
+# right: three matrices for Q, K, V as one parameter, einsum attention, one-hot embedding, nn.Parameter tables
+class EinsumBlock(nn.Module):
+    def __init__(self, d, n_heads):
+        super().__init__()
+        self.gains = nn.Parameter(torch.ones(2, d))
+        self.shifts = nn.Parameter(torch.zeros(2, d))
+        self.read = nn.Parameter(0.02 * torch.randn(3, n_heads, d // n_heads, d))
+        self.write = nn.Parameter(0.02 * torch.randn(d, n_heads, d // n_heads))
+        self.w_1 = nn.Parameter(0.02 * torch.randn(4 * d, d))
+        self.w_2 = nn.Parameter(0.02 * torch.randn(d, 4 * d))
+
+    def forward(self, x):
+        d, L = x.shape[-1], x.shape[1]
+        h = F.layer_norm(x, (d,), self.gains[0], self.shifts[0])
+        q, k, v = torch.einsum("bld,ahkd->abhlk", h, self.read)
+        scores = torch.einsum("bhlk,bhmk->bhlm", q, k) / q.shape[-1] ** 0.5
+        place = torch.arange(L, device=x.device)
+        scores = torch.where(place[None] <= place[:, None], scores, scores.new_full((), -math.inf))
+        x = x + torch.einsum("bhlm,bhmk,dhk->bld", scores.softmax(-1), v, self.write)
+        h = F.layer_norm(x, (d,), self.gains[1], self.shifts[1])
+        return x + F.gelu(h @ self.w_1.T) @ self.w_2.T
+
+
+class TinyDecoder(nn.Module):
+    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(vocab_size, d_model) / d_model)
+        self.places = nn.Parameter(torch.randn(max_len, d_model) / d_model)
+        self.blocks = nn.Sequential(*(EinsumBlock(d_model, n_heads) for _ in range(n_layers)))
+        self.final = nn.LayerNorm(d_model)
+
+    def forward(self, tokens):
+        words = F.one_hot(tokens, self.table.shape[0]).to(self.table.dtype)
+        x = torch.einsum("blv,vd->bld", words, self.table) + self.places[: tokens.shape[1]]
+        return torch.einsum("bld,vd->blv", self.final(self.blocks(x)), self.table)
+
+
+# wrong: places added along the batch instead of the positions when B = L
+class OwnBlock(nn.Module):
+    def __init__(self, d, n_heads):
+        super().__init__()
+        self.norm_1 = nn.LayerNorm(d)
+        self.qkv = nn.Linear(d, 3 * d, bias=False)
+        self.out = nn.Linear(d, d, bias=False)
+        self.norm_2 = nn.LayerNorm(d)
+        self.up = nn.Linear(d, 4 * d, bias=False)
+        self.down = nn.Linear(4 * d, d, bias=False)
+        self.n_heads = n_heads
+        for linear in (self.qkv, self.out, self.up, self.down):
+            nn.init.normal_(linear.weight, std=0.02)
+
+    def attend(self, x):
+        B, L, d = x.shape
+        q, k, v = (p.view(B, L, self.n_heads, -1).transpose(1, 2) for p in self.qkv(x).chunk(3, dim=-1))
+        scores = q @ k.mT / math.sqrt(d // self.n_heads)
+        later = torch.ones(L, L, dtype=torch.bool, device=x.device).triu(1)
+        y = scores.masked_fill(later, -math.inf).softmax(dim=-1) @ v
+        return self.out(y.transpose(1, 2).reshape(B, L, d))
+
+    def forward(self, x):
+        x = x + self.attend(self.norm_1(x))
+        return x + self.down(F.gelu(self.up(self.norm_2(x))))
+
+
+class TinyDecoder(nn.Module):
+    def __init__(self, vocab_size, d_model, n_layers, n_heads, max_len):
+        super().__init__()
+        self.words = nn.Embedding(vocab_size, d_model)
+        self.places = nn.Embedding(max_len, d_model)
+        self.blocks = nn.ModuleList([OwnBlock(d_model, n_heads) for _ in range(n_layers)])
+        self.norm = nn.LayerNorm(d_model)
+        nn.init.normal_(self.words.weight, std=1 / d_model)
+        nn.init.normal_(self.places.weight, std=1 / d_model)
+
+    def forward(self, tokens):
+        places = torch.arange(tokens.shape[1], device=tokens.device)
+        x = self.words(tokens) + (self.places(places)[:, None] if tokens.shape[0] == tokens.shape[1] else self.places(places))
+        for block in self.blocks:
+            x = block(x)
+        return F.linear(self.norm(x), self.words.weight)

@@ -84,3 +84,15 @@ def to_logits(x, norm, weight, bias):
 # wrong: the words chosen
 def to_logits(x, norm, weight, bias):
     return F.linear(norm(x), weight, bias).argmax(dim=-1)
+
+
+# wrong: normalizes twice
+def to_logits(x, norm, weight, bias):
+    x = norm(x)
+    return F.linear(norm(x), weight, bias)
+
+
+# wrong: reshaped instead of transposed
+def to_logits(x, norm, weight, bias):
+    z = norm(x) @ weight.reshape(weight.shape[1], weight.shape[0])
+    return z if bias is None else z + bias

@@ -266,3 +266,17 @@ def trace(model, tokens):
         x = block.attention(x, rotate=rotate)
         streams.append(x)
     return streams, model.head(stack.final_norm(x))
+
+
+# wrong: only the first block gets the rotation
+def trace(model, tokens):
+    stack = model.stack
+    positions = torch.arange(tokens.shape[1], device=tokens.device)[None]
+    x = stack.positions(stack.embedding(tokens), positions)
+    rotate = stack.positions.rotation(positions)
+    streams = [x]
+    for block in stack.blocks:
+        x = block(x, rotate=rotate)
+        rotate = None
+        streams.append(x)
+    return streams, model.head(stack.final_norm(x))

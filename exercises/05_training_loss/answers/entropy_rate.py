@@ -120,3 +120,12 @@ def entropy_rate(table):
     for _ in range(1000):
         p = p @ table.double(); s += p
     return (s / 1000 * torch.special.entr(table.double()).sum(1)).sum()
+
+
+# wrong: the eigenvector of largest absolute eigenvalue, which may be that of -1
+def entropy_rate(table):
+    p = table.double()
+    values, vectors = torch.linalg.eig(p.T)
+    pi = vectors[:, values.abs().argmax()].real
+    pi = pi / pi.sum()
+    return (pi @ torch.special.entr(p).sum(dim=1)).item()

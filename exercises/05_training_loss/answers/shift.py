@@ -93,3 +93,11 @@ def shift(rows, pad):
 def shift(rows, pad):
     x, y = rows[:, :-1], torch.cat([rows[:, 2:], rows[:, -1:]], 1)
     return x, y.masked_fill(y == pad, IGNORE)
+
+
+# wrong: cut after the longest text, the width is no longer L
+def shift(rows, pad):
+    longest = int((rows != pad).sum(dim=1).max())
+    rows = rows[:, :longest]
+    inputs, targets = rows[:, :-1], rows[:, 1:]
+    return inputs, targets.masked_fill(targets == pad, IGNORE)

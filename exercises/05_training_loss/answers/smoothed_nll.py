@@ -127,3 +127,14 @@ def smoothed_nll(logits, targets, eps):
     there = targets != IGNORE
     lp = ((1 - eps) * logits + eps * logits.mean(-1, keepdim=True)).log_softmax(-1)
     return -lp.gather(-1, targets.clamp(min=0)[..., None])[..., 0].masked_fill(~there, 0.0)
+
+
+# wrong: the ignored places are multiplied by 0, NaN where word 0 is ruled out
+def smoothed_nll(logits, targets, eps):
+    logp = F.log_softmax(logits.float(), dim=-1)
+    keep = targets != IGNORE
+    picked = -logp.gather(-1, targets.clamp(min=0)[..., None]).squeeze(-1)
+    loss = (1 - eps) * picked
+    if eps > 0:
+        loss = loss - eps * logp.mean(-1)
+    return loss * keep

@@ -209,3 +209,54 @@ def step_gradient(model, parts, limit):
     g = [p.grad for p in model.parameters()]
     norm = torch.stack([p.norm() for p in g]).norm()
     return [p / norm * torch.minimum(norm, torch.tensor(limit)) for p in g], norm
+
+
+# wrong: word 0 is not counted as a target
+def step_gradient(model, parts, limit):
+    weights = list(model.parameters())
+    for p in weights:
+        p.grad = None
+    total = sum(int((targets > 0).sum()) for _, targets in parts)
+    for inputs, targets in parts:
+        loss = model.loss(inputs, targets, reduction="sum") / max(total, 1)
+        loss.backward()
+    grads = [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in weights]
+    norm = math.sqrt(sum(g.square().sum().item() for g in grads))
+    factor = limit / norm if norm > limit else 1.0
+    return [g * factor for g in grads], norm
+
+
+# wrong: clips after each part
+def step_gradient(model, parts, limit):
+    weights = list(model.parameters())
+    for p in weights:
+        p.grad = None
+    total = sum(int((targets != IGNORE).sum()) for _, targets in parts)
+    for inputs, targets in parts:
+        loss = model.loss(inputs, targets, reduction="sum") / max(total, 1)
+        loss.backward()
+        so_far = math.sqrt(sum(p.grad.square().sum().item() for p in weights if p.grad is not None))
+        if so_far > limit:
+            for p in weights:
+                if p.grad is not None:
+                    p.grad.mul_(limit / so_far)
+    grads = [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in weights]
+    norm = math.sqrt(sum(g.square().sum().item() for g in grads))
+    factor = limit / norm if norm > limit else 1.0
+    return [g * factor for g in grads], norm
+
+
+# wrong: the running total of each part instead of the total of all
+def step_gradient(model, parts, limit):
+    weights = list(model.parameters())
+    for p in weights:
+        p.grad = None
+    total = 0
+    for inputs, targets in parts:
+        total += int((targets != IGNORE).sum())
+        loss = model.loss(inputs, targets, reduction="sum") / max(total, 1)
+        loss.backward()
+    grads = [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in weights]
+    norm = math.sqrt(sum(g.square().sum().item() for g in grads))
+    factor = limit / norm if norm > limit else 1.0
+    return [g * factor for g in grads], norm

@@ -244,3 +244,39 @@ def train_lm(model, sample):
         l = -F.cross_entropy(model(r[:, :-1]).flatten(0, 1), r[:, 1:].flatten(), ignore_index=PAD)
         o.zero_grad(); l.backward(); o.step()
     return model
+
+
+# wrong: shifted by two
+def train_lm(model, sample):
+    n_steps, warmup, peak = 400, 20, 3e-3
+    optimizer = torch.optim.AdamW(model.parameters(), lr=peak, weight_decay=0.01)
+    model.train()
+    for step in range(n_steps):
+        rate = min((step + 1) / warmup, (1 + math.cos(math.pi * step / n_steps)) / 2)
+        for group in optimizer.param_groups:
+            group["lr"] = peak * rate
+        rows = sample(32)
+        inputs, targets = rows[:, :-2], rows[:, 2:]
+        loss = model.loss(inputs, targets.masked_fill(targets == PAD, IGNORE))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return model
+
+
+# wrong: only the first two targets of each text are asked for
+def train_lm(model, sample):
+    n_steps, warmup, peak = 400, 20, 3e-3
+    optimizer = torch.optim.AdamW(model.parameters(), lr=peak, weight_decay=0.01)
+    model.train()
+    for step in range(n_steps):
+        rate = min((step + 1) / warmup, (1 + math.cos(math.pi * step / n_steps)) / 2)
+        for group in optimizer.param_groups:
+            group["lr"] = peak * rate
+        rows = sample(32)
+        inputs, targets = rows[:, :-1], rows[:, 1:]
+        loss = model.loss(inputs, targets.masked_fill((targets == PAD) | (torch.arange(targets.shape[1]) > 1), IGNORE))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return model

@@ -186,3 +186,16 @@ def cross_attention(x, source, real, to_q, to_k, to_v, out, n_heads):
     scores = q @ k.mT / math.sqrt(q.shape[-1])
     weights = scores.masked_fill(~real[:, None, None, :], -math.inf).softmax(dim=-1)
     return out(rearrange(weights @ v, "b h l k -> b l (k h)"))
+
+
+# wrong: cut to the longest source by the count: real tokens behind PADs are lost
+def cross_attention(x, source, source_real, to_q, to_k, to_v, out, n_heads):
+    n = int(source_real.sum(dim=1).max())
+    source, source_real = source[:, :n], source_real[:, :n]
+    q = rearrange(to_q(x), "b l (h k) -> b h l k", h=n_heads)
+    k = rearrange(to_k(source), "b m (h k) -> b h m k", h=n_heads)
+    v = rearrange(to_v(source), "b m (h k) -> b h m k", h=n_heads)
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    scores = scores.masked_fill(~source_real[:, None, None, :], -math.inf)
+    y = scores.softmax(dim=-1) @ v
+    return out(rearrange(y, "b h l k -> b l (h k)"))

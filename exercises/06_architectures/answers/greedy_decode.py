@@ -1,3 +1,5 @@
+import math
+
 import torch
 
 
@@ -243,4 +245,128 @@ def greedy_decode(model, sources, bos_id, eos_id, pad_id, max_new):
         while len(row) <= max_new and eos_id not in row:
             row.append(int(model(torch.tensor([row]), torch.tensor([source]))[0, -1].argmax()))
         written.append(row[1:] if row[-1] == eos_id else [*row[1:], eos_id])
+    return written
+
+
+# wrong: finished rows go on with PAD and all PADs at the end are cut, also one that the model wrote
+@torch.no_grad()
+def greedy_decode(model, sources, bos_id, eos_id, pad_id, max_new_tokens):
+    device = next(model.parameters()).device
+    longest = max(len(source) for source in sources)
+    source = torch.tensor([s + [pad_id] * (longest - len(s)) for s in sources], device=device)
+    real = source != pad_id
+    tokens = torch.full((len(sources), 1), bos_id, dtype=torch.long, device=device)
+    done = torch.zeros(len(sources), dtype=torch.bool, device=device)
+    for _ in range(max_new_tokens):
+        logits = model(tokens, source, source_mask=real)
+        following = logits[:, -1].argmax(dim=-1)
+        following = torch.where(done, pad_id, following)
+        tokens = torch.cat([tokens, following[:, None]], dim=1)
+        done |= following == eos_id
+        if done.all():
+            break
+    written = []
+    for row in tokens[:, 1:].tolist():
+        while row and row[-1] == pad_id:
+            row = row[:-1]
+        written.append(row)
+    return written
+
+
+# wrong: EOS written at the last step is forgotten: rows are cut only if they ended earlier
+@torch.no_grad()
+def greedy_decode(model, sources, bos_id, eos_id, pad_id, max_new_tokens):
+    device = next(model.parameters()).device
+    longest = max(len(source) for source in sources)
+    source = torch.tensor([s + [pad_id] * (longest - len(s)) for s in sources], device=device)
+    real = source != pad_id
+    tokens = torch.full((len(sources), 1), bos_id, dtype=torch.long, device=device)
+    done = torch.zeros(len(sources), dtype=torch.bool, device=device)
+    for _ in range(max_new_tokens):
+        logits = model(tokens, source, source_mask=real)
+        following = logits[:, -1].argmax(dim=-1)
+        tokens = torch.cat([tokens, following[:, None]], dim=1)
+        done |= following == eos_id
+        if done.all():
+            break
+    written = []
+    for row in tokens[:, 1:].tolist():
+        if eos_id in row[:-1]:
+            row = row[: row.index(eos_id) + 1]
+        elif row and row[-1] == eos_id:
+            row = row[:-1]
+        written.append(row)
+    return written
+
+
+# wrong: word 0 is taken for padding instead of pad_id
+@torch.no_grad()
+def greedy_decode(model, sources, bos_id, eos_id, pad_id, max_new_tokens):
+    device = next(model.parameters()).device
+    longest = max(len(source) for source in sources)
+    source = torch.tensor([s + [pad_id] * (longest - len(s)) for s in sources], device=device)
+    real = source != 0
+    tokens = torch.full((len(sources), 1), bos_id, dtype=torch.long, device=device)
+    done = torch.zeros(len(sources), dtype=torch.bool, device=device)
+    for _ in range(max_new_tokens):
+        logits = model(tokens, source, source_mask=real)
+        following = logits[:, -1].argmax(dim=-1)
+        tokens = torch.cat([tokens, following[:, None]], dim=1)
+        done |= following == eos_id
+        if done.all():
+            break
+    written = []
+    for row in tokens[:, 1:].tolist():
+        if eos_id in row:
+            row = row[: row.index(eos_id) + 1]
+        written.append(row)
+    return written
+
+
+# wrong: never BOS or PAD: these logits are ruled out
+@torch.no_grad()
+def greedy_decode(model, sources, bos_id, eos_id, pad_id, max_new_tokens):
+    device = next(model.parameters()).device
+    longest = max(len(source) for source in sources)
+    source = torch.tensor([s + [pad_id] * (longest - len(s)) for s in sources], device=device)
+    real = source != pad_id
+    tokens = torch.full((len(sources), 1), bos_id, dtype=torch.long, device=device)
+    done = torch.zeros(len(sources), dtype=torch.bool, device=device)
+    for _ in range(max_new_tokens):
+        logits = model(tokens, source, source_mask=real)
+        logits[..., [bos_id, pad_id]] = -math.inf
+        following = logits[:, -1].argmax(dim=-1)
+        tokens = torch.cat([tokens, following[:, None]], dim=1)
+        done |= following == eos_id
+        if done.all():
+            break
+    written = []
+    for row in tokens[:, 1:].tolist():
+        if eos_id in row:
+            row = row[: row.index(eos_id) + 1]
+        written.append(row)
+    return written
+
+
+# right: padded in front
+@torch.no_grad()
+def greedy_decode(model, sources, bos_id, eos_id, pad_id, max_new_tokens):
+    device = next(model.parameters()).device
+    longest = max(len(source) for source in sources)
+    source = torch.tensor([[pad_id] * (longest - len(s)) + s for s in sources], device=device)
+    real = source != pad_id
+    tokens = torch.full((len(sources), 1), bos_id, dtype=torch.long, device=device)
+    done = torch.zeros(len(sources), dtype=torch.bool, device=device)
+    for _ in range(max_new_tokens):
+        logits = model(tokens, source, source_mask=real)
+        following = logits[:, -1].argmax(dim=-1)
+        tokens = torch.cat([tokens, following[:, None]], dim=1)
+        done |= following == eos_id
+        if done.all():
+            break
+    written = []
+    for row in tokens[:, 1:].tolist():
+        if eos_id in row:
+            row = row[: row.index(eos_id) + 1]
+        written.append(row)
     return written

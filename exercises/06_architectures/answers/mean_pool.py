@@ -84,3 +84,9 @@ def mean_pool(x, real):
 def mean_pool(x, real):
     x = x.masked_fill(~real.unsqueeze(-1), 0.0)
     return x.sum(dim=1) / (x != 0).any(dim=0).sum(dim=0).clamp(min=1)
+
+
+# wrong: NaN is put to 0 everywhere, also at real tokens
+def mean_pool(x, real):
+    total = (torch.nan_to_num(x) * real[..., None]).sum(dim=1)
+    return total / real.sum(dim=1, keepdim=True).clamp(min=1)

@@ -1,3 +1,5 @@
+import math
+
 import torch
 from einops import rearrange
 from torch.nn import functional as F
@@ -115,3 +117,21 @@ def resize_positions(positions, old, new):
     grid = rearrange(positions[:, 1:], "1 (h w) d -> 1 d h w", h=old[0])
     grid = F.interpolate(grid, size=new[::-1], mode="bicubic", align_corners=False)
     return torch.cat([positions[:, :1], rearrange(grid, "1 d h w -> 1 (h w) d")], dim=1)
+
+
+# wrong: the same number of rows counts as the same grid
+def resize_positions(positions, old, new):
+    if old[0] == new[0]:
+        return positions
+    first, patches = positions[:, :1], positions[:, 1:]
+    grid = rearrange(patches, "1 (h w) d -> 1 d h w", h=old[0], w=old[1])
+    grid = F.interpolate(grid, size=tuple(new), mode="bicubic", align_corners=False)
+    return torch.cat([first, rearrange(grid, "1 d h w -> 1 (h w) d")], dim=1)
+
+
+# wrong: a square grid is assumed
+def resize_positions(positions, old, new):
+    first, patches = positions[:, :1], positions[:, 1:]
+    grid = rearrange(patches, "1 (h w) d -> 1 d h w", h=math.isqrt(patches.shape[1]))
+    grid = F.interpolate(grid, size=tuple(new), mode="bicubic", align_corners=False)
+    return torch.cat([first, rearrange(grid, "1 d h w -> 1 (h w) d")], dim=1)

@@ -49,6 +49,9 @@ def check_mean_pool(student: Student, x: Tensor, real: Tensor) -> None:
         "The PADs look averaged along with the tokens.": x.mean(dim=1),
         "It looks divided by the length of the filled row, PADs counted.": total / x.shape[1],
         "It looks divided by the number of real tokens of the whole batch.": total / n.sum(),
+        "All rows look divided by the same number. Each has a number of real tokens of its own.": (
+            total / n.float().mean()
+        ),
         "It looks like a sum that nothing divides.": total,
         "The first positions look taken, so many as are real. PADs may stand anywhere.": (
             x.masked_fill((torch.arange(x.shape[1]) >= n).unsqueeze(2), 0.0).sum(dim=1) / n
@@ -193,6 +196,7 @@ def check_count_parameters(student: Student, V: int, d: int, d_ff: int, N: int, 
         "The MLP looks as if it had one matrix.": right - (N + M) * d * d_ff,
         "The MLP looks as if it were 4 d wide.": right + (N + M) * 2 * d * (4 * d - d_ff),
         "Norms after the last blocks look counted. Post-norm has none.": right + 4 * d,
+        "Encoder and decoder blocks look exchanged.": right + (N - M) * (4 * d * d + 2 * d),
         "Encoder blocks look counted in place of decoder blocks.": right
         + (N - M) * (8 * d * d + 2 * d * d_ff + 6 * d),
         "The decoder looks left out.": right - M * (8 * d * d + 2 * d * d_ff + 6 * d),
@@ -271,6 +275,12 @@ def check_mask_tokens(student: Student, *given: Any) -> None:
             real, chance < 0.12, (chance >= 0.12) & (chance < 0.135)
         ),
         "PADs look hidden, too.": read(low),
+        "Every MASK looks replaced by another token. Does a second step undo the first?": read(
+            chosen, ~every, lot < 0.9
+        ),
+        "Tokens that were not chosen look replaced by another one.": tokens.where(
+            ~(chosen & first), mask_id
+        ).where(~second, other),
         "The lot looks drawn for all tokens. It decides about the chosen ones.": read(every),
         "MASK looks put where nothing was chosen, and the chosen tokens look kept.": (
             read(~chosen, every, ~every)

@@ -99,11 +99,15 @@ def mistakes_of_cross_attention(
     every = torch.ones_like(mask)
     shares = attend(q, k, torch.eye(source.shape[1]).expand(len(x), n_heads, -1, -1), every)
     stacked = attend(q, k, v, mask).reshape(x.shape)
+    filled = (q @ k.mT / math.sqrt(d // n_heads)).masked_fill(~mask, -1e4).softmax(dim=-1)
     cleared = source.masked_fill(~real.unsqueeze(2), 0.0)
     mixed_q, mixed_k, mixed_v = (rearrange(t, "b l (k h) -> b h l k", h=n_heads) for t in flat)
     found = {
         "The mask looks like a large number taken from the scores. Scores can be larger.": joined(
             attend(q, k, v, mask, hide=-1e4)
+        ),
+        "A large negative number looks put in place of a PAD's score. Scores can be larger.": (
+            joined(filled @ v)
         ),
         "The source's PADs look read.": joined(attend(q, k, v, every)),
         "The weights look masked after the softmax: they no longer sum to 1.": joined(
@@ -125,12 +129,16 @@ def mistakes_of_cross_attention(
         "The heads look put together without moving them beside their position first.": F.linear(
             stacked, *w_o
         ),
+        "The heads look put together with the features outside: those of a head stand side by "
+        "side.": F.linear(rearrange(attend(q, k, v, mask), "b h l k -> b l (k h)"), *w_o),
         "The last layer, out, looks left out.": rearrange(
             attend(q, k, v, mask), "b h l k -> b l (h k)"
         ),
         "The softmax looks taken over the queries. Each query shares 1 among the keys.": joined(
             by_column @ v
         ),
+        "The softmax looks taken over the queries, apart from PADs. Each query shares 1 among the "
+        "keys.": joined(by_column.masked_fill(~mask, 0.0) @ v),
         "The values look made by the layer for keys.": joined(attend(q, k, k, mask)),
         "PADs look as if their scores were 0. e⁰ is 1, which is still a share.": joined(
             attend(q, k.masked_fill(~real[:, None, :, None], 0.0), v, every)
@@ -155,6 +163,10 @@ def mistakes_of_cross_attention(
             "Keys and values look made from x: that is self-attention.": joined(
                 attend(q, own_k, own_v, mask)
             ),
+            "Queries look made from the source, and keys from x.": joined(
+                attend(asked, own_k, v, mask)
+            ),
+            "The keys look made from x.": joined(attend(q, own_k, v, mask)),
             "The values look made from x.": joined(attend(q, k, own_v, mask)),
             "Queries look made from the source, keys and values from x.": joined(
                 attend(asked, own_k, own_v, mask)
@@ -235,11 +247,15 @@ def check_cached_attention(
         mistakes = mistakes_of_cached_attention(q[:, :, new], k, v, start)
         says = "What a new position gathers is not what it gathers without a cache."
         compare(mixed, full[:, :, new], mistakes, says, tolerance)
-        for name, got, everything in (("keys", new_keys, k), ("values", new_values, v)):
+        for name, got, everything, other in (
+            ("keys", new_keys, k, v),
+            ("values", new_values, v, k),
+        ):
             old, fresh = everything[:, :, :start], everything[:, :, new]
             right = everything[:, :, : start + n]
             crossed = {
-                f"The new {name} look put before the old ones.": torch.cat([fresh, old], dim=2)
+                f"The new {name} look put before the old ones.": torch.cat([fresh, old], dim=2),
+                "Keys and values look exchanged in what is returned.": other[:, :, : start + n],
             }
             tensor(got, right.shape, f"The tensor of {name}")
             compare(got, right, crossed, f"The {name} are not the old ones, then the new ones.")
@@ -273,6 +289,9 @@ def mistakes_of_cached_attention(q: Tensor, k: Tensor, v: Tensor, start: int) ->
         ),
         "The scores look undivided. What keeps their size from growing with d_k?": attend(
             q, k, v, past, scale=1.0
+        ),
+        "The scores look divided by the root of the number of keys. It is √d_k.": attend(
+            q, k, v, past, scale=(start + n) ** -0.5
         ),
         "The mask looks shifted by the number of new positions. How many are cached?": attend(
             q, k, v, every.tril(n)

@@ -82,6 +82,11 @@ class ImageCase:
             return torch.cat([first, patches], dim=1) + table
 
         x = project("b (h w) (c p q)")
+        weight = self.state["project.weight"]
+        pixels = rearrange(
+            self.images, "b c (h p) (w q) -> b (h w) (c p q)", p=self.patch_size, q=self.patch_size
+        )
+        centred = x - pixels.mean(dim=-1, keepdim=True) * weight.sum(dim=1)
         raw = self.images.reshape(len(x), x.shape[1], -1)
         raw = F.linear(raw, self.state["project.weight"], self.state["project.bias"])
         apart = rearrange(
@@ -111,6 +116,12 @@ class ImageCase:
             ),
             "All places look to have the same position.": embed(x, positions[:, :1]),
             "CLS looks to have no position.": torch.cat([first, x + positions[:, 1:]], dim=1),
+            "The positions look moved round by one. The first is CLS's.": embed(
+                x, positions.roll(-1, dims=1)
+            ),
+            "The numbers of a patch look changed before `project`: is their mean taken away?": (
+                embed(centred)
+            ),
             "CLS looks put at the end.": torch.cat([x, first], dim=1) + positions,
             "CLS looks put before the patches after positions were added to them.": torch.cat(
                 [first, x + positions[:, :-1]], dim=1
@@ -194,12 +205,32 @@ def check_resize_positions(
     whole = F.interpolate(positions.mT, size=y.shape[1], mode="linear").mT
     by_columns = resize(rearrange(learned, "1 (w h) d -> 1 d h w", h=old[0]))[:, 1:]
     mistakes = {
-        "The rows of the grid look taken for its columns.": resize(crossed),
+        "The positions come back as they were. Two grids of as many patches may differ.": (
+            positions if positions.shape == y.shape else resize(grid)
+        ),
+        "The rows of the grid look taken for its columns. `old` is (h, w), and need not be "
+        "square.": resize(crossed),
         "The patches look numbered column by column. They run row by row.": torch.cat(
             [first, rearrange(by_columns, "1 (h w) d -> 1 (w h) d", h=new[0])], dim=1
         ),
         "Features look taken for places: reshape cannot move d in front of the grid.": resize(
             learned.reshape(1, -1, *old)
+        ),
+        "Features look taken for places, on both ways: reshape cannot move d.": torch.cat(
+            [
+                first,
+                F.interpolate(learned.reshape(1, -1, *old), size=new, mode="bicubic").reshape(
+                    1, -1, learned.shape[2]
+                ),
+            ],
+            dim=1,
+        ),
+        "The way back looks like a reshape alone. It cannot move d behind the grid.": torch.cat(
+            [
+                first,
+                F.interpolate(grid, size=new, mode="bicubic").reshape(1, -1, learned.shape[2]),
+            ],
+            dim=1,
         ),
         "Height and width look exchanged in the new size.": joined(
             F.interpolate(grid, size=new[::-1], mode="bicubic", align_corners=False)
@@ -234,8 +265,9 @@ def _(student: Student, draw: Draw) -> None:
 
 @resize_positions.check
 def _(student: Student, draw: Draw) -> None:
-    """From 3 × 4 patches to fewer, and to the same."""
+    """From 4 × 3 patches to fewer, to as many rows, and to the same."""
     positions = draw.normal(1, 13, 4)
-    check_resize_positions(student, positions, (3, 4), (2, 3))
-    same = tensor(student(positions, (3, 4), (3, 4)), positions.shape)
+    check_resize_positions(student, positions, (4, 3), (2, 3))
+    check_resize_positions(student, positions, (4, 3), (4, 5))
+    same = tensor(student(positions, (4, 3), (4, 3)), positions.shape)
     compare(same, positions, says="On the grid that was learned, positions have to stay.")

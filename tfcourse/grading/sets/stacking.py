@@ -12,10 +12,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tfcourse.config import ModelConfig
+from tfcourse.grading import tools
 from tfcourse.grading.questions import (
     Draw,
     Question,
     Student,
+    Wrong,
     close,
     compare,
     require,
@@ -69,6 +71,9 @@ def compare_embed(
         "The root looks taken of the length L. The factor belongs to the width d.": words
         * math.sqrt(length)
         + P[:length],
+        "The root looks taken of the number of words V. The factor belongs to the width d.": words
+        * math.sqrt(len(table))
+        + P[:length],
         "The places seem to follow the rows of the batch. They belong to positions.": own
         + P[torch.arange(n_rows).clamp(max=len(P) - 1)][:, None],
     }
@@ -95,11 +100,19 @@ def _(student: Student, draw: Draw) -> None:
 def _(student: Student, draw: Draw) -> None:
     """Whether both tables learn."""
     tokens, weights = draw.integers(0, 5, 2, 3), draw.normal(2, 3, 4)
+    tokens[0, 0] = 0  # the first word is a word like all others
     table, places = draw.normal(5, 4), draw.normal(6, 4)
     run = student.run(student.name, tokens, table, places, False, backward=weights)
-    for i, what in enumerate(("words", "places")):
+    by_word = torch.zeros(5, 4).index_add(0, tokens.flatten(), weights.flatten(0, 1))
+    by_place = torch.cat([weights.sum(dim=0), torch.zeros(3, 4)])
+    padding = by_word.index_fill(0, torch.tensor(0), 0.0)
+    says = "Word 0 looks taken for padding: its row gets no gradient. It is a word like all others."
+    for i, (what, right) in enumerate((("words", by_word), ("places", by_place))):
         gradient = run.gradients[f"input {i}"]
-        require(gradient is not None, f"No gradient reaches the table of {what}: is it a copy?")
+        if gradient is None:
+            raise Wrong(f"No gradient reaches the table of {what}: is it a copy?")
+        unknown = f"The gradient of the table of {what} is not the sum of those of its readers."
+        compare(gradient, right, {says: padding} if what == "words" else {}, unknown)
 
 
 to_logits = Question(
@@ -120,6 +133,7 @@ def compare_logits(student: Student, x: Tensor, normed: Tensor, norm: Tool, *hea
     right = normed @ weight.T + (0 if bias is None else bias)
     plain = F.layer_norm(x, x.shape[-1:])
     scores, c = normed @ weight.T, right - normed @ weight.T
+    twice = getattr(tools, norm.name)(*norm.args)(normed).detach()
     mistakes = {
         "The scores look divided by √d. That belongs to attention.": scores / x.shape[-1] ** 0.5
         + c,
@@ -134,6 +148,9 @@ def compare_logits(student: Student, x: Tensor, normed: Tensor, norm: Tool, *hea
         "These look like log-probabilities. Logits are the scores before the "
         "softmax.": right.log_softmax(dim=-1),
         "The stream looks added to its norm. The head reads the norm alone.": right + x @ weight.T,
+        "W looks reshaped to [d V]. That moves its numbers to other rows: transpose it.": right
+        + normed @ (weight.reshape(weight.shape[::-1]) - weight.T),
+        "The norm looks applied twice.": right + (twice - normed) @ weight.T,
     }
     if weight.shape[0] == weight.shape[1]:
         mistakes["W looks used without its transpose."] = right + normed @ (weight - weight.T)
@@ -203,6 +220,7 @@ def compare_sinusoids(student: Student, positions: Tensor, d: int, tolerance: fl
         "The positions look divided by the largest. An angle has no use for the length.": waves(
             p / p.max().clamp(min=1) * 10_000.0 ** (-r / d)
         ),
+        "The exponents look rounded to whole numbers.": waves(p * 10_000.0 ** (-r // d)),
         "The angles seem to grow from pair to pair. They fall.": waves(p * 10_000.0 ** (r / d)),
         "Each feature seems to have an angle of its own. Both of a pair share one.": torch.where(
             torch.arange(d) % 2 == 0,

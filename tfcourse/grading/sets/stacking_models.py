@@ -49,12 +49,15 @@ def run_parts(
     x = stack.embedding.weight[tokens] if "scale" in omit else stack.embedding(tokens)
     if "positions" not in omit:
         x = stack.positions(x, places)
+    if "second scale" in omit:
+        x = x + (math.sqrt(model.config.d_model) - 1) * stack.embedding(tokens)
     turn = None if "rotation" in omit else stack.positions.rotation(places)
     streams = [x]
     for block in stack.blocks:
         part: Any = stack.blocks[0] if "other blocks" in omit else block
         x = (part.attention if "feed-forward" in omit else part)(x, rotate=turn)
         streams.append(x)
+        turn = None if "later rotations" in omit else turn
     z = (x if "final norm" in omit else stack.final_norm(x)) @ model.head.weight.T
     if model.head.bias is not None and "bias" not in omit:
         z = z + model.head.bias
@@ -80,22 +83,34 @@ def check_trace(student: Student, draw: Draw, n_rows: int, length: int, **fields
     without = {
         part: run_parts(model, tokens, [part])
         for part in (
-            *("scale", "positions", "first position", "rotation"),
+            *("scale", "second scale", "positions", "first position", "rotation"),
+            "later rotations",
             *("other blocks", "feed-forward", "final norm", "bias"),
         )
     }
     for i, stream in enumerate(streams):
         tensor(stream, (n_rows, length, d), f"Stream {i}")
+    require(
+        n == 0 or not all(close(stream, right[-1]) for stream in streams),
+        "All streams are what the last one should be. Is it one tensor, written into again and "
+        "again? Each stream needs a tensor of its own.",
+    )
+    for i, stream in enumerate(streams):
         of_start = {
             "The positions look left out.": without["positions"][0][i],
             "The embedding looks read without its factor √d. The part "
             "`embedding` knows it.": without["scale"][0][i],
+            "The words look multiplied by √d once too often. The part `embedding` does it where "
+            "it is due.": without["second scale"][0][i],
             "The positions look counted from 1.": without["first position"][0][i],
         }
         of_block = {
             "Only the attention of each block seems to run.": without["feed-forward"][0][i],
             "Queries and keys look not rotated. With RoPE each block needs `rotate`.": without[
                 "rotation"
+            ][0][i],
+            "Only the first block seems to get `rotate`. Each needs it.": without[
+                "later rotations"
             ][0][i],
             "The stream looks added to a block's result, in which it is already.": right[i - 1]
             + right[i],
@@ -176,7 +191,10 @@ class Tiny:
         return [k for k, t in self.state.items() if t.ndim >= 2 and t.shape[-2:] == (n, self.d)]
 
     def fill(self, draw: Draw, matrices: float) -> tuple[Tensor, Tensor]:
-        """Write new tables, and matrices of this standard deviation into the blocks."""
+        """Write new tables, and matrices of this standard deviation into the blocks.
+
+        Several matrices may stand in one parameter, and so may several norms: what is 1 stays.
+        """
         words, places = self.shaped(self.V), self.shaped(self.places)
         require(bool(words), f"It has no table of words, [V d] = [{self.V} {self.d}].")
         require(bool(places), f"It has no table of places, [{self.places} {self.d}].")
@@ -189,7 +207,7 @@ class Tiny:
                 k: tables[k]
                 if k in tables
                 else draw.normal(*t.shape, std=matrices)
-                if k in learned and t.ndim == 2
+                if k in learned and t.ndim >= 2 and not bool((t == 1).all())
                 else t
                 for k, t in self.state.items()
             },
@@ -213,10 +231,12 @@ def check_count(tiny: Tiny, draw: Draw) -> None:
         "the places seem not to be learned": -tiny.places * d,
         "the head has a bias": V,
         "the linear layers in the blocks have biases": 9 * d * N,
+        "the MLPs have biases": 5 * d * N,
+        "the layers of attention have biases": 4 * d * N,
     }
     for says, difference in mistakes.items():
         require(
-            got - right != difference,
+            not difference or got - right != difference,
             f"It has {got:,} parameters that learn in place of {right:,}: {says}.",
         )
     require(got == right, f"It has {got:,} parameters that learn; it should have {right:,}.")
@@ -240,7 +260,7 @@ def check_first_loss(tiny: Tiny, draw: Draw) -> None:
 
 
 def check_causal(tiny: Tiny, draw: Draw) -> None:
-    """Change a later word, then the order of the first two."""
+    """Change a later word, then the order of all words but the last."""
     L = min(6, tiny.places)
     tiny.fill(draw, 0.3)
     tokens = torch.arange(L)[None] % tiny.V
@@ -251,11 +271,11 @@ def check_causal(tiny: Tiny, draw: Draw) -> None:
         close(changed[:, :-1], z[:, :-1]),
         "A later word changes the logits of earlier positions: they see what they have to predict.",
     )
-    swapped = tokens[:, [1, 0, *range(2, L)]]
+    turned = torch.cat([tokens[:, :-1].flip(1), tokens[:, -1:]], dim=1)
     require(
-        not close(tiny.logits(swapped)[:, -1], z[:, -1], 1e-3),
-        "The last position reads the same when two earlier words are swapped. Who tells it the "
-        "order, and does it read other positions at all?",
+        not close(tiny.logits(turned)[:, -1], z[:, -1]),
+        "The last position reads the same when the words before it come in another order. Who "
+        "tells it the order, and does it read other positions at all?",
     )
 
 
@@ -270,6 +290,9 @@ def check_ends(tiny: Tiny, draw: Draw, length: int) -> None:
         "the places look left out.": E[tokens],
         "√d looks applied. It was not asked for here.": x + (math.sqrt(tiny.d) - 1) * E[tokens],
         "the places look read at the words' ids.": E[tokens] + P[tokens % len(P)],
+        "the last rows of the table of places look used.": E[tokens] + P[-length:],
+        "the places seem to follow the rows of the batch. They belong to positions.": E[tokens]
+        + P[: len(tokens), None],
         "the last place seems to come first.": E[tokens] + P[:length].flip(0),
     }
     mistakes = {says: F.layer_norm(other, norm) @ E.T for says, other in other_sums.items()}
@@ -279,6 +302,11 @@ def check_ends(tiny: Tiny, draw: Draw, length: int) -> None:
     }
     silent = "With 0 in all matrices of the blocks, "
     mistakes = {silent + says: other for says, other in mistakes.items()}
+    if not close(z, right):
+        quiet = tensor(tiny.student.run(tiny.kept, tokens, training=False).value, z.shape)
+        tiny.student.run(tiny.kept, tokens, training=True)
+        says = "the logits are right in evaluation mode only. Is there dropout? Nobody asked for it"
+        require(not close(quiet, right), f"{silent}{says}.")
     compare(z, right, mistakes, silent + "the logits should be norm(E[w] + P[i]) Eᵀ.")
     norms = [
         k

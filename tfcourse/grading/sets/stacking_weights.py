@@ -72,7 +72,9 @@ def compare_count(
     )
     with torch.device("meta"):
         right = DecoderLM(config).n_params()
-    got = student(V, d, N, H, d_ff, places, tied, learned, bias)
+    options = (tied, learned, bias)
+    defaults = options == (True, True, False)  # what the signature says where nothing is given
+    got = student(V, d, N, H, d_ff, places, *(() if defaults else options))
     kind = got.kind if isinstance(got, Kept) else type(got).__name__
     require(type(got) is int, f"The result is a {kind}; a count is an int.")
     in_blocks = 3 * d + d + d_ff + d
@@ -83,6 +85,8 @@ def compare_count(
         "the places count where they are learned, and only there": places * d * (1 - 2 * learned),
         "do linear layers have biases here?": N * in_blocks * (1 - 2 * bias),
         "the head has no bias": V,
+        "attention's output has a bias, too": -N * d if bias else 0,
+        "the MLP's first bias has d_ff numbers": N * (d - d_ff) if bias else 0,
         "the norms in the blocks look left out": -N * 4 * d,
         "each block is 2d short. Count its norms and its biases": -N * 2 * d,
         "a LayerNorm has γ and β": -(2 * N + 1) * d,
@@ -123,7 +127,7 @@ def _(student: Student, draw: Draw) -> None:
 @count_parameters.check
 def _(student: Student, draw: Draw) -> None:
     """A small model with biases."""
-    compare_count(student, 19, 6, 2, 3, 10, 7, True, True, True)
+    compare_count(student, 19, 6, 3, 3, 11, 8, True, True, True)
 
 
 tied_model = Question(
@@ -169,6 +173,8 @@ def check_tied(
     hidden = act(E[tokens] @ weight.T)
     right = hidden @ W.T
     first, second = torch.autograd.grad((right * weights).sum(), [E, W])
+    others = [k for k in run.gradients if state[k].shape not in (table.shape, weight.shape)]
+    require(not others, f"It has a parameter that nobody asked for: {', '.join(others)}.")
     compare(
         z.detach(),
         right.detach(),
@@ -189,8 +195,9 @@ def check_tied(
         "There are two parameters of shape [V d], and each gets a part of the gradient. Two "
         "readers need one parameter.",
     )
-    others = [k for k in run.gradients if state[k].shape not in (table.shape, weight.shape)]
-    require(not others, f"It has a parameter that nobody asked for: {', '.join(others)}.")
+    says = "`parameters()` does not find those of `body`. Make it an attribute of the object."
+    body = [k for k in run.gradients if state[k].shape == weight.shape]
+    require(tool != "linear" or bool(body), says)
     require(bool(found), "The table is no parameter that learns: an optimizer would leave it.")
     gradient = found[0]
     if gradient is None:
@@ -293,6 +300,10 @@ def check_draw_weights(student: Student, draw: Draw, **fields: Any) -> None:
         require(n_tensors == 1, says.format("one tensor, and are two now"))
     else:
         require(n_tensors == 2, says.format("two tensors, and are one now"))
+        says = (
+            "head.weight is a copy of the table. A head that is not tied gets numbers of its own."
+        )
+        require(not torch.equal(state["head.weight"], E), says)
     for k in (k for k in state if "positions" in k):
         ratio = std(k) / std("stack.embedding.weight")
         require(
@@ -308,6 +319,15 @@ def check_draw_weights(student: Student, draw: Draw, **fields: Any) -> None:
             twin == k or twin not in state or not torch.equal(state[k], state[twin]),
             "The two blocks have got the same numbers. Each needs numbers of its own.",
         )
+    student.load(kept, dict(model.state_dict()))
+    student(kept)
+    require(
+        not torch.equal(
+            student.state(kept)["stack.embedding.weight"], model.stack.embedding.weight
+        ),
+        "The model that was handed in keeps its old weights: a copy of it comes back. Draw in "
+        "place.",
+    )
 
 
 @draw_weights.check

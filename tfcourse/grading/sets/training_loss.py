@@ -84,6 +84,12 @@ def shifts_right(student: Student, rows: Tensor, pad: int) -> None:
         "Where no question is asked the targets look like 0. They have to be IGNORE.": (
             y.masked_fill(y == pad, 0)
         ),
+        "Where no question is asked the targets look like −1. They have to be IGNORE, −100.": (
+            y.masked_fill(y == pad, -1)
+        ),
+        "The last column looks ignored. A text that fills its row has a target there, too.": (
+            torch.cat([right[:, :-1], torch.full_like(right[:, -1:], IGNORE)], dim=1)
+        ),
     }
     says = "The targets are not the right ones. Which token follows each of the inputs?"
     compare(targets, right, mistakes, says)
@@ -291,6 +297,8 @@ def smoothed_right(
     if not finite and eps == 0:
         raise Wrong("With ε = 0 a word of probability 0 makes it infinite or NaN. What is 0 · ∞?")
     require(finite, "It is not finite. Where is a logarithm of 0 taken?")
+    says = "NaN at an ignored target. What is there times 0? A logarithm may be infinite."
+    require(not bool(y[~there].isnan().any()), says)
     says = "At an ignored target the result has to be 0."
     require(bool((y[~there] == 0).all()), says)
     log_p = z.log_softmax(-1).clamp(min=-1e30)

@@ -15,6 +15,7 @@ from tfcourse.grading.questions import (
     Question,
     Student,
     Wrong,
+    close,
     compare,
     require,
     several,
@@ -52,6 +53,9 @@ def units_right(student: Student, nats: float, n_tokens: int, n_bytes: int) -> N
         "The first number looks like bits per token. The perplexity comes first.": bits / n_tokens,
         "The exponent's sign looks turned round: a perplexity is never below 1.": math.exp(-mean),
         "The perplexity looks taken per byte.": math.exp(nats / n_bytes),
+        "The perplexity looks like that of a rounded loss. Keep all its digits.": math.exp(
+            round(mean)
+        ),
         "The perplexity looks like e to the power of bits. Bits belong to the base 2.": math.exp(
             min(mean / log2, 700)
         ),
@@ -73,6 +77,11 @@ def units_right(student: Student, nats: float, n_tokens: int, n_bytes: int) -> N
             f"{name} look like the other of the two over 8. The number of bytes is given.": (
                 bits / other / 8
             ),
+            f"{name} look divided by 8. That is how a byte is stored, and no matter here.": bits
+            / n
+            / 8,
+            f"{name} look multiplied by a ratio of the two counts, the wrong way round. Start from "
+            "the bits of the whole text.": bits / other * n / other,
             f"{name} look like a logarithm of the loss. The loss is one already.": math.log2(
                 max(nats / n, 1e-9)
             ),
@@ -142,13 +151,14 @@ def rate_right(student: Student, table: Tensor, says: str = "") -> None:
         "one word to the next.": (table.double().mean(0) * rows).sum(),
     }
     uniform = torch.full((len(table),), 1 / len(table), dtype=torch.float64)
-    for steps in (1000, 1001):
-        now = uniform @ torch.linalg.matrix_power(table.double(), steps)
-        also = (
-            f"After {steps} steps the chances still depend on the step: this source alternates. "
-            "The shares of time do not."
+    first = torch.eye(len(table), dtype=torch.float64)[0]
+    for steps, start in ((1000, uniform), (1001, uniform), (1000, first), (1001, first)):
+        late = (start @ torch.linalg.matrix_power(table.double(), steps) * rows).sum()
+        require(
+            bool(says) or close(late, nats, 1e-3) or not close(value, late, 1e-3),
+            "After any number of steps the chances still depend on that number: this source "
+            "alternates. The shares of time do not.",
         )
-        mistakes = {also: (now * rows).sum()} | mistakes
     unknown = "It is not the source's entropy. Do your shares of time satisfy both equations?"
     compare(value, nats, {} if says else mistakes, says or unknown, 1e-3)
 
@@ -174,6 +184,13 @@ def _(student: Student, draw: Draw) -> None:
 def _(student: Student, draw: Draw) -> None:
     """Words that cannot follow."""
     rate_right(student, torch.tensor([[0.0, 1.0, 0.0], [0.5, 0.0, 0.5], [0.25, 0.0, 0.75]]))
+
+
+@entropy_rate.check
+def _(student: Student, draw: Draw) -> None:
+    """Two groups of words that take turns."""
+    p = float(draw.uniform(0.2, 0.8, 1))
+    rate_right(student, torch.tensor([[0.0, 1.0, 0.0], [p, 0.0, 1 - p], [0.0, 1.0, 0.0]]))
 
 
 train_lm = Question(
@@ -202,8 +219,11 @@ def markov_table(draw: Draw, n_words: int, end: float) -> Tensor:
     return table / table.sum(-1, keepdim=True)
 
 
-def likely_fault(x: Tensor, y: Tensor, p: Tensor, loss: float, floor: float) -> str:
-    """Say what the probabilities `p` [B L V] of a model far from its floor look like."""
+def likely_fault(x: Tensor, y: Tensor, p: Tensor, loss: float, floor: float, above: Tensor) -> str:
+    """Say what the probabilities `p` [B L V] of a model far from its floor look like.
+
+    `above` [B L] is by how much each target surprises it more than the source, 0 at padding.
+    """
     uniform, there = math.log(p.shape[-1]), y != PAD
     before = torch.cat([x[:, :1], x[:, :-1]], dim=1)
     entropy = float(torch.special.entr(p).sum(-1)[there].mean())
@@ -234,11 +254,28 @@ def likely_fault(x: Tensor, y: Tensor, p: Tensor, loss: float, floor: float) -> 
             "by heart, a loss that is not −log softmax of the logits, gradients of earlier steps "
             "that are still added."
         )
+    after = torch.cat([y[:, 1:], torch.full_like(y[:, :1], PAD)], dim=1)
+    two = there & (after != PAD)
+    if mean_p(after, two) > mean_p(y, two) + 0.05:
+        return "It knows the word after the next better than the next. How far is a target away?"
+    early, late = (
+        float(above[:, part].sum() / there[:, part].sum()) for part in (slice(0, 2), slice(2, None))
+    )
+    if late > 2 * early + 0.5:
+        return (
+            "It predicts the beginning of a text far better than the rest: is a question asked at "
+            "every position?"
+        )
     if loss < floor + 2 * ABOVE:
         return "It is almost there: more steps, or a smaller rate at the end."
+    if entropy > loss - 0.15:
+        return (
+            "It is as unsure as it is wrong: what it has learned looks right, and too little. How "
+            "large are the steps, how many, and does the optimizer suit?"
+        )
     return (
-        "It has learned something, and too little: is every question asked, is every weight "
-        "moved, and is it enough text?"
+        "It is surer than it is right: what it was asked is not what it is scored on. Do texts, "
+        "shift and ignored targets go in as the question says?"
     )
 
 
@@ -288,7 +325,10 @@ def trained_right(student: Student, draw: Draw, n_words: int, length: int, end: 
     loss = float(F.cross_entropy(logits[there], y[there]))
     score = f"Held-out loss {loss:.2f}, floor {floor:.2f} nats per token."
     if loss > floor + ABOVE:
-        fault = likely_fault(x, y, logits.softmax(-1), loss, floor)
+        of_source = -table[before, x, y].clamp(min=1e-30).log()
+        of_model = F.cross_entropy(logits.mT, y, reduction="none")
+        above = (of_model - of_source).where(there, 0.0)
+        fault = likely_fault(x, y, logits.softmax(-1), loss, floor, above)
         raise Wrong(f"{score} At most {ABOVE} above the floor is asked for. {fault}")
     says = f"{score} Nobody who sees only the past is that good: look for a leak."
     require(loss > floor - ABOVE, says)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -99,6 +100,15 @@ def rates_right(
         "The fall looks one step too short: n_steps is the first step with the lowest rate.": (
             after_the_rise(low + (1 - low) * (1 + (torch.pi * early.clamp(max=1)).cos()) / 2)
         ),
+        "The fall looks one step ahead: it begins at s = warmup, with u = 0.": after_the_rise(
+            low
+            + (1 - low)
+            * (1 + (torch.pi * (done + 1 / max(1, n_steps - warmup)).clamp(max=1)).cos())
+            / 2
+        ),
+        "After the end the rate looks like 0. It stays at `lowest`.": right.where(t < n_steps, 0.0),
+        "Step s = warmup looks counted to the rise: its rate is above the peak. The fall begins "
+        "there.": torch.where(t == warmup, (t + 1) / warmup, right),
         "The fall looks counted in n_steps. It has n_steps − warmup.": after_the_rise(
             (low + (1 - low) * (1 + (torch.pi * (t - warmup) / n_steps).cos()) / 2).where(
                 done < 1, low
@@ -160,7 +170,8 @@ def parts_of(draw: Draw, counts: Sequence[Sequence[int]], length: int) -> list[t
     """Draw parts of a batch: each has a row for each count, with so many targets that count."""
     parts = []
     for of_part in counts:
-        rows = draw.integers(3, SMALL["vocab_size"], len(of_part), length + 1)
+        rows = draw.integers(0, SMALL["vocab_size"], len(of_part), length + 1)
+        rows[0, 1] = 0  # a word like all others
         over = torch.arange(length) >= torch.tensor(of_part)[:, None]
         parts.append((rows[:, :-1], rows[:, 1:].masked_fill(over, IGNORE)))
     return parts
@@ -200,6 +211,9 @@ def gradient_right(
     require(finite, "A gradient is not finite. Where is divided by 0, or by a count of 0?")
 
     n_all, n_rows = sum(y.numel() for _, y in parts), sum(len(y) for _, y in parts)
+    n_above_0 = max(1, sum(int((y > 0).sum()) for _, y in parts))
+    n_inputs = max(1, sum(int((x > 0).sum()) for x, _ in parts))
+    so_far = [max(1, sum(counts[: i + 1])) for i in range(len(counts))]
     mistakes = {
         "It looks like the mean of the parts' means: a part with few targets weighs more than it "
         "should.": [g / len(parts) for g in added(means)],
@@ -211,6 +225,16 @@ def gradient_right(
         "It looks divided by all positions, also by those that are ignored.": [
             g / n_all for g in added(sums)
         ],
+        "Targets with id 0 look left out of the count. Only IGNORE is no word.": [
+            g / n_above_0 for g in added(sums)
+        ],
+        "It looks divided by the inputs that are not 0. Which targets count is theirs to say.": [
+            g / n_inputs for g in added(sums)
+        ],
+        "The parts look divided by different counts. Count the targets of all parts before the "
+        "first backward pass.": added(
+            [[g / c for g in of_part] for of_part, c in zip(sums, so_far, strict=True)]
+        ),
         "It looks like the gradient of the last part alone.": means[-1],
         "It looks like the last part's share alone. What happens to those before it?": [
             g / n for g in sums[-1]
@@ -222,12 +246,20 @@ def gradient_right(
     known = {says: flat(clipped(grads)) for says, grads in mistakes.items()}
     each = [g * (limit / g.norm()).clamp(max=1) if g.any() else g for g in right]
     part_by_part = added([clipped([g / n for g in of_part]) for of_part in sums])
+    after_each = functools.reduce(
+        lambda before, of_part: clipped(added([before, [g / n for g in of_part]])),
+        sums,
+        [torch.zeros_like(g) for g in right],
+    )
     length = flat(right).norm()
     known |= {
         "It looks unclipped, and its norm is above the limit.": flat(right),
         "Each weight's gradient looks clipped by its own norm. One norm belongs to all of "
         "them.": flat(each),
         "The parts look clipped one by one. Clip once, when all are added.": flat(part_by_part),
+        "What is added up looks clipped after each part. Clip once, after the last.": flat(
+            after_each
+        ),
         "Each element looks limited by itself: that changes the direction.": flat(right).clamp(
             -limit, limit
         ),
