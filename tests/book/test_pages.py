@@ -23,6 +23,10 @@ UNREADABLE_FORMULAS = """() => [...document.querySelectorAll(
 def check_width(visit) -> None:
     width = visit.page.viewport_size["width"]
     assert visit.page.evaluate("document.scrollingElement.scrollWidth") <= width
+    # The theme cuts off what is too wide at the foot, so the page itself stays narrow.
+    rights = "[...document.querySelectorAll('.prev-next-area *')].map("
+    rights += "e => e.getBoundingClientRect().right)"
+    assert max(visit.page.evaluate(rights), default=0) <= width + 0.5
 
 
 @pytest.mark.parametrize("path", all_pages())
@@ -30,7 +34,8 @@ def test_a_page_is_quiet_readable_and_accessible_over_http(visit, path):
     """One load, then the other theme and a phone's width, each with the rules that it can change.
 
     Catches: the theme's Thebe script (console error), a font from another host, the search
-    button's aria-label put back (axe), a figure wider than the phone, MathJax not found.
+    button's aria-label put back (axe), a figure or a link at the foot wider than the phone, MathJax
+    not found.
     """
     page = visit("http")
     page.open(path)
