@@ -145,8 +145,13 @@ def test_arrow_keys_step_and_an_empty_field_changes_nothing(lab):
 
 
 def test_a_field_that_was_left_shows_what_is_computed_with(lab):
-    """Catches: a number beyond the limit that stays in the field while another one is used."""
+    """Catches: a number beyond the limit that stays in the field while another one is used, and
+    nothing that says so.
+    """
     field = lab.get_by_label("x, feature 1")
     field.fill("12345678")
+    says = "from −1,000,000 to 1,000,000. Until then this feature of x stays 1."
+    assert says in lab.locator("[aria-live]").inner_text()
     field.blur()
+    assert "Type a number" not in lab.locator("[aria-live]").inner_text()
     assert table(lab)["x"] == [float(field.input_value()), 3.0] == [1.0, 3.0]

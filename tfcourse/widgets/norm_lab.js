@@ -1,4 +1,5 @@
 const MOST_SIZE = 1e6;
+const MOST = MOST_SIZE.toLocaleString("en");
 const isUsable = (value) => Number.isFinite(value) && Math.abs(value) <= MOST_SIZE;
 const sumOf = (values) => values.reduce((a, b) => a + b, 0);
 const meanOf = (values) => sumOf(values) / values.length;
@@ -126,7 +127,10 @@ function render({ model, el }) {
             put(name, j, state()[name][j] + sign * step);
           });
           input.addEventListener("input", () => {
-            if (input.value !== "") put(name, j, Number(input.value));
+            if (input.value !== "" && isUsable(Number(input.value))) put(name, j, Number(input.value));
+            else
+              frame.sentence.textContent =
+                `Type a number from −${MOST} to ${MOST}. Until then this feature of ${letter} stays ${brief(state()[name][j])}.`;
           });
           // On leaving, a field without a usable number shows what is computed with.
           input.addEventListener("change", () => draw());
