@@ -156,6 +156,16 @@ def test_an_answer_is_judged_by_what_it_returns(answer, says):
     assert (says in found) if says else found == ""
 
 
+def test_an_exception_names_the_line_of_the_answer():
+    """Catches: the line where PyTorch raised; a line of the grader's."""
+    objects = {"__name__": "__main__"}
+    exec("\n\ndef twice(x):\n    y = 2 * x\n    return y.view(7)\n", objects)
+    question = question_of(doubles)
+    student = local_student(question, objects["twice"])
+    found = question.problem(student, "", 0, question.checks)
+    assert found.startswith("Your code raised RuntimeError, line 5: ")
+
+
 def test_what_has_to_be_written_cannot_be_called_under_another_name():
     """Catches: a ban that looks at the source alone."""
     ban = torch.nn.functional.layer_norm

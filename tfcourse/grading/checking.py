@@ -6,6 +6,7 @@ import inspect
 import json
 from typing import Any
 
+from tfcourse.grading.commands import BOOK
 from tfcourse.grading.questions import Question, Student
 from tfcourse.grading.sets import find_question
 from tfcourse.grading.worker import Worker
@@ -35,6 +36,6 @@ def print_check(id: str, answer: Any) -> None:
     n = len(question.checks)
     checks = "1 check that runs" if n == 1 else f"{n} checks that run"
     if problem:
-        print(f"✗ {id}: {problem}\n  The course treats it in {question.section}.")
+        print(f"✗ {id}: {problem}\n  The chapter: {BOOK}/{question.section}")
     else:
         print(f"✓ {id}: passes the {checks} here. Grading runs more, on other numbers.")

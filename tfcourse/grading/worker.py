@@ -5,6 +5,7 @@ It decides nothing: what is right is known to the other side alone (`questions.p
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,6 +35,16 @@ class Forbid(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+def _line(error: Exception) -> str:
+    """Name the line of the student's code that raised, or called what did."""
+    frames = [
+        line
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if frame.f_globals.get("__name__") == "__main__"
+    ]
+    return f", line {frames[-1]}" if frames else ""
+
+
 class Worker:
     """Answer requests about the objects of one question.
 
@@ -58,7 +69,7 @@ class Worker:
         except Forbidden as error:
             return {"refused": str(error)}
         except Exception as error:
-            return {"error": f"{type(error).__name__}: {str(error)[:300]}"}
+            return {"error": f"{type(error).__name__}{_line(error)}: {str(error)[:300]}"}
 
     def _keep(self, value: Any) -> Kept:
         if not any(kept is value for kept in self.kept):
