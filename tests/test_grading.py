@@ -20,7 +20,6 @@ from tfcourse.grading.checking import local_student
 from tfcourse.grading.grade import (
     Entry,
     Mark,
-    Records,
     Result,
     days_late,
     find_notebooks,
@@ -30,7 +29,7 @@ from tfcourse.grading.grade import (
     rows,
 )
 from tfcourse.grading.questions import Draw, Question, Wrong, close, used_names
-from tfcourse.grading.sandbox import Sandbox
+from tfcourse.grading.sandbox import Sandbox, command
 from tfcourse.grading.sets import find_question, load_set
 from tfcourse.grading.submissions import read_submission
 from tfcourse.grading.wire import Kept, NotAnAnswer, Tool, decode, encode
@@ -416,6 +415,18 @@ def test_the_sandbox_shows_nothing_of_the_host(quick, tmp_path, monkeypatch):
     assert "'0000000000000000'" in rest
 
 
+def test_an_environment_below_tmp_is_seen_in_the_sandbox(tmp_path, monkeypatch):
+    """Catches: the sandbox's own /tmp laid over what is bound there."""
+    (tmp_path / "file").write_text("seen")
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    sandboxed = command("bubblewrap", 0, 0)
+    sandboxed = sandboxed[: sandboxed.index(sys.executable)]
+    done = subprocess.run(
+        [*sandboxed, "/bin/cat", tmp_path / "file"], capture_output=True, text=True
+    )
+    assert done.stdout == "seen", done.stderr
+
+
 # Batches.
 
 
@@ -490,11 +501,16 @@ def test_a_hundred_submissions_are_stopped_and_go_on(tmp_path):
 
 
 def test_one_question_is_graded_again_alone(tmp_path):
-    """Catches: --only that forgets the other marks; a run that overwrites an earlier one's."""
+    """Catches: --only that forgets the other marks, the roster or the dates; a run that overwrites
+    an earlier one's.
+    """
     submissions = tmp_path / "in"
     write_batch(submissions, 1)
     out = tmp_path / "grades.csv"
-    assert tfcourse("grade", submissions, "--out", out, "--seed", 3).wait() == 0
+    roster = tmp_path / "roster.csv"
+    roster.write_text("file,student,submitted\ns000.ipynb,Ada,2027-01-02\nb.ipynb,Ben,\n")
+    dates = ["--roster", roster, "--due", "2027-01-01", "--late", 50]
+    assert tfcourse("grade", submissions, "--out", out, "--seed", 3, *dates).wait() == 0
     before = marks(out)
     again = tfcourse("grade", submissions, "--out", out)
     assert "holds the results of an earlier run" in again.communicate()[1]
@@ -502,29 +518,31 @@ def test_one_question_is_graded_again_alone(tmp_path):
     path = submissions / "s000.ipynb"
     path.write_text(notebook(IMPORTS, function("return x"), "# Question 02.rms\ndef rms(x): 0"))
     assert tfcourse("grade", submissions, "--out", out, "--only", OTHER).wait() == 0
-    header, after = marks(out)
+    header, absent, after = marks(out)
     assert after[header.index(OTHER)] == "0"
-    first = header.index("02.layer_norm")
-    assert after[first] == before[1][first] == str(find_question("02.layer_norm").points)
+    first, points = header.index("02.layer_norm"), find_question("02.layer_norm").points
+    assert after[first] == before[2][first] == str(points)
+    assert after[:3] == ["Ada", "s000.ipynb", str(points / 2)] and absent[0] == "Ben"
 
 
 def test_a_roster_names_who_is_missing_and_lateness_costs(tmp_path):
     """Catches: a student without a notebook who is left out; a day begun that is not counted."""
     path = tmp_path / "roster.csv"
-    path.write_text("file,student,submitted\na.ipynb,Ada,2027-01-02T10:00\nb.ipynb,Ben,\n")
+    path.write_text("file;student;submitted\n./a.ipynb;Ada;2027-01-02T10:00\nb.ipynb;Ben;\n")
     roster = read_roster(path)
     assert roster[0] == Entry("a.ipynb", "Ada", "2027-01-02T10:00")
-    records = Records(tmp_path / "r.jsonl")
     asked = [find_question("02.layer_norm")]
     points = asked[0].points
-    result = Result("a.ipynb", "0", "2027-01-01T00:00", {asked[0].id: Mark(points, points, 0.1)})
-    stranger = Result("=c.ipynb", "0", "2027-01-01T00:00", {})
-    records.results = {"a.ipynb": result, "=c.ipynb": stranger}
+    result = Result("a.ipynb", "0", {asked[0].id: Mark(points, points, 0.1)})
+    stranger = Result("=c.ipynb", "0", {asked[0].id: Mark(0, points, 0, "No cell begins with it.")})
+    results = {"a.ipynb": result, "=c.ipynb": stranger}
     due = parse_date("2027-01-01T09:00", "due")
-    table = {row["student"]: row for row in rows(records, asked, roster, due, late=10)}
+    table = {row["student"]: row for row in rows(results, asked, roster, due, late=10)}
     assert table["Ada"]["days late"] == 2 and table["Ada"]["score"] == round(0.8 * points, 2)
     assert table["Ben"]["note"] == "nothing was handed in" and table["Ben"]["score"] == 0
-    assert table["=c"]["note"] == "not in the roster"
+    assert table["Ben"][f"{asked[0].id} reason"] == "Nothing was handed in."
+    notes = "not in the roster, no date of submission, no question of this set"
+    assert table["=c"]["note"] == notes and table["=c"]["days late"] == 0
     assert days_late("2027-01-01T09:00", due) == 0 and days_late("2027-01-01T09:01", due) == 1
 
 
@@ -558,14 +576,18 @@ def test_what_is_no_notebook_is_named(tmp_path, content):
 
 def test_notebooks_are_found_in_folders_of_students(tmp_path):
     """Catches: two students' notebooks of one name taken for one; a copy of Jupyter's graded."""
-    for name in ("b/it.ipynb", "a/it.ipynb", "a/.ipynb_checkpoints/it.ipynb", "c.ipynb"):
+    hidden = ("a/.ipynb_checkpoints/it.ipynb", "__MACOSX/it.ipynb", "a/._it.ipynb")
+    for name in ("b/it.ipynb", "a/it.ipynb", "c.ipynb", *hidden):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("{}")
     assert list(find_notebooks(tmp_path)) == ["a/it.ipynb", "b/it.ipynb", "c.ipynb"]
     assert find_notebooks(tmp_path / "c.ipynb") == {"c.ipynb": tmp_path / "c.ipynb"}
-    with pytest.raises(ValueError, match="has no notebook"):
+    with pytest.raises(ValueError, match="there is no"):
         find_notebooks(tmp_path / "none")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="has no notebook"):
+        find_notebooks(tmp_path / "empty")
 
 
 def test_shared_cells_are_those_before_and_the_last_of_several_counts(tmp_path):
@@ -580,17 +602,23 @@ def test_shared_cells_are_those_before_and_the_last_of_several_counts(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["{tmp}/none"], "has no notebook"),
+        (["{tmp}/none"], "there is no"),
+        (["{tmp}/in", "--late", "10"], "needs --due"),
+        (["{tmp}/in", "--due", "2027-01-31"], "needs a --roster with dates"),
+        (["{tmp}/in", "--set", "02", "--oracle", "{tmp}/private"], "does not run: SyntaxError"),
         (["{tmp}/in", "--set", "99"], "no exercise set '99'"),
         (["{tmp}/in", "--jobs", "0"], "--jobs 0; give at least 1"),
         (["{tmp}/in", "--due", "soon"], "--due is 'soon'; give a date"),
-        (["{tmp}/in", "--resume"], "No such file"),
+        (["{tmp}/in", "--resume"], "nothing has been graded into this --out"),
         (["{tmp}/in", "--oracle", "{tmp}"], "oracle.py is missing"),
     ],
 )
 def test_a_wrong_request_is_one_line(tmp_path, arguments, says):
     """Catches: a traceback; a CSV half written."""
     write_batch(tmp_path / "in", 1)
+    private = tmp_path / "private" / "02_norms"
+    private.mkdir(parents=True)
+    (private / "oracle.py").write_text("HIDDEN = (")
     out = tmp_path / "grades.csv"
     process = tfcourse("grade", *[a.format(tmp=tmp_path) for a in arguments], "--out", out)
     said = process.communicate()[1]

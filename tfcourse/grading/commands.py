@@ -17,7 +17,7 @@ def add_commands(commands: Any) -> None:
     release = commands.add_parser("release", help="write student notebooks from the masters")
     release.set_defaults(run=run_release)
     release.add_argument("out", type=Path, metavar="DIR", help="folder of the student notebooks")
-    _add_set(release, "all")
+    _add_sets(release)
     release.add_argument("--sets", type=Path, default=SETS, metavar="DIR", help=f"masters [{SETS}]")
     release.add_argument("--book", default=BOOK, metavar="URL", help=f"for links [{BOOK}]")
 
@@ -25,7 +25,9 @@ def add_commands(commands: Any) -> None:
     grade.set_defaults(run=run_grade)
     grade.add_argument("submissions", type=Path, metavar="PATH", help="a notebook, or a folder")
     grade.add_argument("--out", type=Path, required=True, metavar="FILE", help="the grades")
-    _add_set(grade, "the one that the notebooks name")
+    grade.add_argument(
+        "--set", default="", metavar="NN", help="the set's number [the one that the notebooks name]"
+    )
     grade.add_argument(
         "--oracle", type=Path, default=SETS, metavar="DIR", help=f"hidden checks [{SETS}]"
     )
@@ -36,7 +38,11 @@ def add_commands(commands: Any) -> None:
     grade.add_argument("--roster", type=Path, metavar="FILE", help="CSV: file,student[,submitted]")
     grade.add_argument("--due", default="", metavar="DATE", help="such as 2027-01-31T23:59 [none]")
     grade.add_argument(
-        "--late", type=float, default=0.0, metavar="X", help="percent off per day begun [0]"
+        "--late",
+        type=float,
+        default=0.0,
+        metavar="X",
+        help="percent taken off the score per day begun after --due [0]",
     )
     grade.add_argument("--feedback", type=Path, metavar="DIR", help="a page per student [none]")
     grade.add_argument(
@@ -55,7 +61,7 @@ def add_commands(commands: Any) -> None:
 
     matrix = commands.add_parser("kill-matrix", help="show every check against wrong answers")
     matrix.set_defaults(run=run_kill_matrix)
-    _add_set(matrix, "all")
+    _add_sets(matrix)
     matrix.add_argument("--sets", type=Path, default=SETS, metavar="DIR", help=f"[{SETS}]")
     matrix.add_argument("--jobs", type=int, default=1, metavar="N", help="processes [1]")
     matrix.add_argument("--seed", type=int, default=0, metavar="N", help="of the inputs [0]")
@@ -71,17 +77,24 @@ def add_commands(commands: Any) -> None:
     bundle.add_argument("--ref", default="main", metavar="NAME", help="branch or tag [main]")
 
 
-def _add_set(command: Any, default: str) -> None:
-    command.add_argument("--set", default="", metavar="NN", help=f"the set's number [{default}]")
+def _add_sets(command: Any) -> None:
+    command.add_argument(
+        "--set", action="append", metavar="NN", help="a set's number; may be repeated [all]"
+    )
 
 
-def _chosen(number: str) -> list[str]:
+def _chosen(numbers: list[str] | None) -> list[str]:
     from tfcourse.grading.sets import SETS as NAMES
     from tfcourse.grading.sets import load_set
 
-    if number:
+    for number in numbers or ():
         load_set(number)
-    return [number] if number else list(NAMES)
+    return numbers or list(NAMES)
+
+
+def _check_folder(path: Path, flag: str) -> None:
+    if not path.parent.is_dir():
+        raise ValueError(f"{flag} {path}: there is no folder {path.parent}; make it first")
 
 
 def run_release(args: argparse.Namespace) -> None:
@@ -95,6 +108,7 @@ def run_release(args: argparse.Namespace) -> None:
 def run_grade(args: argparse.Namespace) -> None:
     """Grade, and say how many notebooks got how much."""
     from tfcourse.grading.grade import (
+        NOTHING,
         Records,
         find_notebooks,
         grade_all,
@@ -102,7 +116,7 @@ def run_grade(args: argparse.Namespace) -> None:
         read_roster,
         rows,
     )
-    from tfcourse.grading.oracle import hidden_checks
+    from tfcourse.grading.oracle import check_oracle
     from tfcourse.grading.reports import (
         columns_of,
         feedback_page,
@@ -116,12 +130,16 @@ def run_grade(args: argparse.Namespace) -> None:
 
     if args.jobs < 1:
         raise ValueError(f"--jobs {args.jobs}; give at least 1")
-    due = parse_date(args.due, "--due") if args.due else None
-    roster = read_roster(args.roster) if args.roster else []
+    _check_folder(args.out, "--out")
     paths = find_notebooks(args.submissions)
-    records = Records(args.out.with_suffix(".jsonl"))
+    if args.format == "gradescope" and len(paths) > 1:
+        raise ValueError("--format gradescope writes one submission's results; give one notebook")
+    # `grades.csv` and `grades.canvas.csv` are made of the same results.
+    records = Records(args.out.with_name(f"{args.out.name.partition('.')[0]}.jsonl"))
     if args.resume or args.only:
         records.read()
+        for name, value in records.options.items():
+            setattr(args, name, getattr(args, name) or value)
         number = args.set or records.number
         if number != records.number or args.seed not in (None, records.seed):
             raise ValueError(
@@ -130,23 +148,30 @@ def run_grade(args: argparse.Namespace) -> None:
             )
     else:
         number = args.set or _set_of(paths.values())
+    due = parse_date(args.due, "--due") if args.due else None
+    roster = read_roster(Path(args.roster)) if args.roster else []
+    if args.late and not due:
+        raise ValueError(f"--late {args.late:g} needs --due, the date from which days are counted")
+    if due and not any(entry.submitted for entry in roster):
+        raise ValueError("--due needs a --roster with dates in its column `submitted`")
     questions = load_set(number)
     if args.only and args.only not in [q.id for q in questions]:
         raise ValueError(f"--only {args.only!r}; choose {', '.join(q.id for q in questions)}")
-    for question in questions:
-        hidden_checks(question.id, args.oracle)
+    check_oracle([question.id for question in questions], args.oracle)
     with Sandbox(args.sandbox):  # tried out before anything is written
         pass
     if not args.resume and not args.only:
-        records.begin(number, args.seed)
+        path = str(args.roster.resolve()) if args.roster else ""
+        records.begin(number, args.seed, roster=path, due=args.due, late=args.late)
     stopped = None
     try:
         grade_all(paths, questions, records, args.oracle, args.sandbox, args.jobs, args.only)
     except KeyboardInterrupt:
         stopped = KeyboardInterrupt(f"interrupted; {len(records.results)} notebooks are saved")
-    table = list(rows(records, questions, roster, due, args.late))
+    results = {name: records.results[name] for name in paths if name in records.results}
+    table = list(rows(results, questions, roster, due, args.late))
     if args.format == "gradescope":
-        write_text(args.out, gradescope_results(records.results[next(iter(paths))], questions))
+        write_text(args.out, gradescope_results(results[next(iter(paths))], questions))
     else:
         table = [row | {"feedback": feedback_text(row, questions)} for row in table]
         columns = columns_of(args.format, table, args.title)
@@ -159,11 +184,14 @@ def run_grade(args: argparse.Namespace) -> None:
             write_text(page, feedback_page(row, questions, BOOK))
     if stopped:
         raise stopped
-    missing = [str(row["student"]) for row in table if row["note"] == "nothing was handed in"]
-    mean = sum(float(str(row["score"])) for row in table) / len(table)
-    print(f"{len(table)} students, mean {mean:.1f} of {table[0]['of']}; seed {records.seed}")
+    missing = [str(row["student"]) for row in table if row["note"] == NOTHING]
+    mean = sum(float(str(row["score"])) for row in table) / len(results)
+    print(f"{len(results)} notebooks, mean {mean:.1f} of {table[0]['of']}; seed {records.seed}")
     if missing:
-        print(f"nothing was handed in by: {', '.join(missing)}")
+        print(f"{NOTHING} by: {', '.join(missing)}")
+    for row in table:
+        if row["note"] not in ("", NOTHING):
+            print(f"{row['file']}: {row['note']}")
 
 
 def _set_of(paths: Iterable[Path]) -> str:
@@ -198,6 +226,7 @@ def run_autograder(args: argparse.Namespace) -> None:
     """Write the bundle, and say where."""
     from tfcourse.grading.reports import gradescope_bundle
 
-    _chosen(args.set)
+    _chosen([args.set])
+    _check_folder(args.out, "--out")
     gradescope_bundle(args.out, args.set, args.oracle, args.repository, args.ref)
     print(args.out)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import itertools
 import json
 import math
 import os
 import queue
+import re
 import secrets
 import threading
 import time
@@ -16,7 +18,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 import torch
 from tqdm import tqdm
@@ -43,13 +46,16 @@ class Result:
 
     file: str
     digest: str
-    submitted: str
     marks: dict[str, Mark] = field(default_factory=dict)
 
     @property
     def score(self) -> float:
         """Add up the points of all questions."""
         return sum(mark.score for mark in self.marks.values())
+
+
+ABSENT = "No cell begins with"
+NOTHING = "nothing was handed in"
 
 
 def grade_question(
@@ -59,7 +65,7 @@ def grade_question(
     begin = time.perf_counter()
     own = submission.own.get(question.id)
     if own is None:
-        reason = f"No cell begins with `# Question {question.id}`."
+        reason = f"{ABSENT} `# Question {question.id}`."
     else:
         checks = [*question.checks, *hidden_checks(question.id, oracle)]
         reason = _problem(question, checks, submission, sandbox, seed)
@@ -94,16 +100,23 @@ def _plain(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text)[:500]
 
 
+PACKED = re.compile(r"(^|/)(\.|__MACOSX/)")
+"""What is in a folder, or an archive, and was handed in by nobody."""
+
+
 def find_notebooks(folder: Path) -> dict[str, Path]:
     """Find the notebooks of a folder and of those in it, by their names from there.
 
-    Learning platforms pack one folder per student. `folder` may be a notebook itself. Raises
-    `ValueError` where there is none.
+    Learning platforms pack one folder per student. Hidden files and those of `__MACOSX`, which
+    macOS packs into archives, are left out. `folder` may be a notebook itself. Raises `ValueError`
+    where there is none.
     """
+    if not folder.exists():
+        raise ValueError(f"there is no {folder}; give a folder of .ipynb files, or one of them")
     found = [folder] if folder.is_file() else sorted(folder.rglob("*.ipynb"))
     top = folder.parent if folder.is_file() else folder
     paths = {path.relative_to(top).as_posix(): path for path in found if path.is_file()}
-    paths = {name: path for name, path in paths.items() if ".ipynb_checkpoints/" not in name}
+    paths = {name: path for name, path in paths.items() if not PACKED.search(name)}
     if not paths:
         raise ValueError(f"{folder} has no notebook; give a folder of .ipynb files, or one of them")
     return paths
@@ -119,8 +132,7 @@ def grade_notebook(
 ) -> Result:
     """Grade one notebook in a sandbox that was started for it; `name` is what it is listed as."""
     content = path.read_bytes()
-    submitted = datetime.fromtimestamp(path.stat().st_mtime).isoformat(timespec="seconds")
-    result = Result(name or path.name, hashlib.sha256(content).hexdigest(), submitted)
+    result = Result(name or path.name, hashlib.sha256(content).hexdigest())
     try:
         submission = read_submission(path)
     except ValueError as error:
@@ -134,16 +146,17 @@ def grade_notebook(
 class Records:
     """The results so far, one JSON line each beside the CSV, written as soon as they are known.
 
-    The first line has the set and the seed.
+    The first line has the set, the seed, and the options that a later run takes over.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.lock = threading.Lock()
         self.number, self.seed = "", 0
+        self.options: dict[str, Any] = {}
         self.results: dict[str, Result] = {}
 
-    def begin(self, number: str, seed: int | None) -> None:
+    def begin(self, number: str, seed: int | None, **options: Any) -> None:
         """Start anew, with a seed that is drawn where none is given.
 
         Raises `ValueError` where results of an earlier run would be lost.
@@ -156,18 +169,22 @@ class Records:
                 "give another --out, or delete it"
             )
         self.number, self.seed = number, secrets.randbelow(2**31) if seed is None else seed
-        self.results = {}
-        self.path.write_text(json.dumps({"set": self.number, "seed": self.seed}) + "\n")
+        self.options, self.results = options, {}
+        header = {"set": self.number, "seed": self.seed, "options": options}
+        self.path.write_text(json.dumps(header) + "\n")
 
     def read(self) -> None:
         """Read what an earlier run kept; a last line that was cut off is dropped.
 
-        Raises `ValueError` for a file of something else.
+        Raises `ValueError` where there is nothing, or a file of something else.
         """
+        if not self.path.exists():
+            raise ValueError(f"there is no {self.path}: nothing has been graded into this --out")
         try:
             head, *lines = self.path.read_text(encoding="utf-8").split("\n")
             header = json.loads(head)
             self.number, self.seed = header["set"], header["seed"]
+            self.options = header["options"]
             for line in lines[:-1]:
                 record = json.loads(line)
                 marks = {id: Mark(**mark) for id, mark in record.pop("marks").items()}
@@ -265,14 +282,24 @@ class Entry:
 def read_roster(path: Path) -> list[Entry]:
     """Read a CSV with the columns `file`, `student` and, if wanted, `submitted` (ISO 8601).
 
-    Raises `ValueError` for missing columns, a file or a student twice, or a date that is none.
+    Spreadsheets of some countries write semicolons, which is fine. Raises `ValueError` for missing
+    columns, a file or a student twice, or a date that is none.
     """
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.DictReader(file)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not in UTF-8; save it as “CSV UTF-8”") from None
+    head = text.partition("\n")[0]
+    with io.StringIO(text, newline="") as file:
+        rows = csv.DictReader(file, delimiter=";" if ";" in head and "," not in head else ",")
         if missing := {"file", "student"} - set(rows.fieldnames or ()):
             raise ValueError(f"{path} has no column {' and '.join(sorted(missing))}; add it")
         entries = [
-            Entry(row["file"] or "", row["student"] or "", row.get("submitted") or "")
+            Entry(
+                PurePosixPath(row["file"] or "").as_posix(),
+                row["student"] or "",
+                row.get("submitted") or "",
+            )
             for row in rows
         ]
     for name in ("file", "student"):
@@ -305,7 +332,7 @@ def days_late(submitted: str, due: datetime | None) -> int:
 
 
 def rows(
-    records: Records,
+    results: Mapping[str, Result],
     questions: Sequence[Question],
     roster: Sequence[Entry],
     due: datetime | None,
@@ -314,23 +341,35 @@ def rows(
     """Yield one row per student, by file name: marks, what was taken off, and each reason."""
     known = {entry.file: entry for entry in roster}
     of = sum(q.points for q in questions)
-    for name in sorted({*records.results, *known}):
-        result, entry = records.results.get(name), known.get(name, Entry(name, ""))
+    for name in sorted({*results, *known}):
+        result, entry = results.get(name), known.get(name, Entry(name, ""))
         row: dict[str, object] = {
             "student": entry.student or name.removesuffix(".ipynb"),
             "file": name,
         }
         if result is None:
-            note = "nothing was handed in"
+            note = NOTHING
             score, days = 0.0, 0
         else:
-            days = days_late(entry.submitted or result.submitted, due)
+            days = days_late(entry.submitted, due)
             score = round(result.score * max(0.0, 1 - late / 100 * days), 2)
-            note = "not in the roster" if roster and name not in known else ""
+            note = _note(result, entry, bool(roster) and name not in known, due)
         row |= {"score": score, "of": of, "days late": days, "note": note}
         for q in questions:
             mark = result.marks.get(q.id) if result else None
             row[q.id] = mark.score if mark else 0
             row[f"{q.id} seconds"] = mark.seconds if mark else 0
-            row[f"{q.id} reason"] = mark.reason if mark else ""
+            row[f"{q.id} reason"] = mark.reason if mark else f"{NOTHING.capitalize()}."
         yield row
+
+
+def _note(result: Result, entry: Entry, stranger: bool, due: datetime | None) -> str:
+    """Say what an instructor should look at."""
+    notes = {
+        "not in the roster": stranger,
+        "no date of submission": due is not None and not entry.submitted,
+        "no question of this set": all(
+            mark.reason.startswith(ABSENT) for mark in result.marks.values()
+        ),
+    }
+    return ", ".join(note for note, holds in notes.items() if holds)

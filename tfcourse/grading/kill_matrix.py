@@ -12,6 +12,8 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from tqdm import tqdm
+
 from tfcourse.grading.checking import local_student
 from tfcourse.grading.oracle import hidden_checks
 from tfcourse.grading.questions import Question
@@ -89,7 +91,8 @@ def kill_matrix(folder: Path, sets: Sequence[str], jobs: int = 1, seed: int = 0)
     ids = [question.id for number in sets for question in load_set(number)]
     with ProcessPoolExecutor(jobs) as pool:
         found = pool.map(judge_question, ids, [folder] * len(ids), [seed] * len(ids))
-        return [verdict for verdicts in found for verdict in verdicts]
+        bar = tqdm(found, total=len(ids), unit="question", disable=None)
+        return [verdict for verdicts in bar for verdict in verdicts]
 
 
 def holes(verdicts: Sequence[Verdict]) -> list[str]:

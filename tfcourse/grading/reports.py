@@ -19,6 +19,7 @@ Format = Literal["csv", "gradescope", "canvas", "moodle"]
 STYLE = """
 body { max-width: 46rem; margin: 2rem auto; padding: 0 1rem; font: 1rem/1.5 sans-serif; }
 table { border-collapse: collapse; width: 100%; }
+td { overflow-wrap: anywhere; }
 th, td { padding: 0.4rem 0.6rem; border-bottom: 1px solid #bbb; text-align: left; }
 td { vertical-align: top; }
 @media (prefers-color-scheme: dark) {
@@ -70,6 +71,7 @@ def feedback_page(row: dict[str, object], questions: Sequence[Question], address
     note = f" {html.escape(str(row['note']))}." if row["note"] else ""
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{html.escape(str(row['student']))}</title><style>{STYLE}</style>"
         f"<h1>{html.escape(str(row['student']))}: {row['score']:g} of {row['of']}</h1>"
         f"<p>{html.escape(str(row['file']))}.{late}{note}</p>"

@@ -67,13 +67,14 @@ def command(mode: Mode, control: int, uid: int) -> list[str]:
         *("--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL"),
         # To become the unused user; with the change of user both are gone.
         *(["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"] if as_root else []),
+        # First, so that an environment that lies below /tmp can be seen in it.
+        *("--proc", "/proc", "--dev", "/dev", "--size", str(2**28), "--tmpfs", "/tmp"),
         # Else bubblewrap makes them with mode 700, and the unused user could import nothing more.
         *(word for path in _above([*sorted(python), "/course/tfcourse"]) for word in _open(path)),
         *binds,
         *("--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"),
         *("--ro-bind", str(PACKAGE), "/course/tfcourse"),
         *("--tmpfs", "/course/tfcourse/grading/sets"),  # what the checks compare with
-        *("--proc", "/proc", "--dev", "/dev", "--size", str(2**28), "--tmpfs", "/tmp"),
         *("--perms", "1777", "--dir", "/tmp/home", "--chdir", "/tmp/home"),
         *(word for name, value in ENVIRONMENT.items() for word in ("--setenv", name, value)),
         *("--setenv", "PYTHONPATH", "/course"),
