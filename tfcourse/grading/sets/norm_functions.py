@@ -58,7 +58,7 @@ def check_rms(student: Student, x: Tensor) -> None:
         ).abs(),
         "It looks like the standard deviation: the mean is taken away.": x64.std(-1, correction=0),
         "It looks like the standard deviation that divides by d − 1: the mean is taken away, "
-        "too.": x64.std(-1),
+        "too.": x64.std(-1, correction=min(1, x.shape[-1] - 1)),
         "The sum of squares looks divided by d − 1.": x64.square()
         .sum(dim=-1)
         .div(x.shape[-1] - 1)

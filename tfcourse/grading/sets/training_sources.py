@@ -274,8 +274,8 @@ def likely_fault(x: Tensor, y: Tensor, p: Tensor, loss: float, floor: float, abo
             "optimizer suit?"
         )
     return (
-        "It is surer than it is right: what it was asked is not what it is scored on. Do texts, "
-        "shift and ignored targets go in as the question says, and are old gradients emptied?"
+        "It is surer than it is right. Are old gradients emptied at each step, and do texts, shift "
+        "and ignored targets go in as the question says?"
     )
 
 
