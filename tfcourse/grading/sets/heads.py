@@ -123,8 +123,8 @@ def grouped_attention_on(
         raise Wrong(f"{says} {wrong}") from None
     groups = q.shape[1] // k.shape[1]
     if not torch.isfinite(y).all():
-        near = (t.repeat_interleave(groups, dim=1) for t in (k, v))
-        raise Wrong(not_finite(y, reference_attention(q, *near, ~mask)))
+        of_k, of_v = (t.repeat_interleave(groups, dim=1) for t in (k, v))
+        raise Wrong(not_finite(y, reference_attention(q, of_k, of_v, ~mask)))
     same_dtype(y, q)
     (near_k, tiled_k, along_k), (near_v, tiled_v, along_v) = (
         (
