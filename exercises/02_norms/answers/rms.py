@@ -89,3 +89,13 @@ def rms(x):
 # wrong: a floor for safety that is far too high
 def rms(x):
     return (x.square().mean(dim=-1) + 1e-5).sqrt()
+
+
+# wrong: a small floor under the root
+def rms(x):
+    return (x.square().mean(dim=-1) + 1e-8).sqrt()
+
+
+# wrong: the standard deviation as PyTorch has it
+def rms(x):
+    return x.std(dim=-1)

@@ -242,3 +242,28 @@ class RMSNorm(nn.Module):
         wide = x.float()
         normed = wide / (wide.square().mean(dim=-1, keepdim=True) + self.eps).sqrt()
         return self.weight * normed.to(x.dtype)
+
+
+# wrong: float16 comes out whatever goes in
+class RMSNorm(nn.Module):
+    def __init__(self, d_model, eps):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(d_model))
+
+    def forward(self, x):
+        wide = x.float()
+        size = (wide.square().mean(dim=-1, keepdim=True) + self.eps).sqrt()
+        return (self.weight * wide / size).half()
+
+
+# wrong: the root rounded to the input's dtype before the division
+class RMSNorm(nn.Module):
+    def __init__(self, d_model, eps):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(d_model))
+
+    def forward(self, x):
+        size = (x.float().square().mean(dim=-1, keepdim=True) + self.eps).sqrt().to(x.dtype)
+        return (self.weight * (x / size)).to(x.dtype)

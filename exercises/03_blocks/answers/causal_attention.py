@@ -361,3 +361,19 @@ class CausalAttention(nn.Module):
         q, k, v = rearrange(self.qkv(x), "b l (t h k) -> t b h l k", t=3, h=self.n_heads)
         scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(self.later[:L, :L], -math.inf)
         return self.out(rearrange(scores.softmax(-1) @ v, "b h l k -> b l (h k)"))
+
+
+# wrong: values before keys
+class CausalAttention(Start):
+    def forward(self, x):
+        q, v, k = self.split(x)
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        return self.merge(scores.masked_fill(self.above(x), -math.inf).softmax(-1) @ v)
+
+
+# wrong: the past hidden in place of the future
+class CausalAttention(Start):
+    def forward(self, x):
+        q, k, v = self.split(x)
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        return self.merge(scores.masked_fill(~self.above(x), -math.inf).softmax(-1) @ v)

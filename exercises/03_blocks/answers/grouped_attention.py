@@ -144,3 +144,10 @@ def grouped_attention(q, k, v, mask):
     k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
     weights = (q @ k.mT).masked_fill(~mask, -math.inf).softmax(dim=-1)
     return weights / math.sqrt(q.shape[-1]) @ v
+
+
+# wrong: True read as hidden
+def grouped_attention(q, k, v, mask):
+    n = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(n, 1), v.repeat_interleave(n, 1)
+    return (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(mask, -math.inf).softmax(-1) @ v

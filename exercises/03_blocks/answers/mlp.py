@@ -243,3 +243,18 @@ class MLP(Start):
         x = F.layer_norm(x, x.shape[-1:])
         h = F.gelu(self.up(x)) if self.gate is None else F.silu(self.gate(x)) * self.up(x)
         return self.down(h)
+
+
+# wrong: GELU after the second matrix
+class MLP(nn.Module):
+    def __init__(self, d, d_ff, gated):
+        super().__init__()
+        self.up, self.down = nn.Linear(d, d_ff, bias=False), nn.Linear(d_ff, d, bias=False)
+        if gated:
+            self.gate = nn.Linear(d, d_ff, bias=False)
+        self.gated = gated
+
+    def forward(self, x):
+        if self.gated:
+            return self.down(F.silu(self.gate(x)) * self.up(x))
+        return F.gelu(self.down(self.up(x)))

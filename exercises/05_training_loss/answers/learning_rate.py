@@ -128,3 +128,13 @@ def learning_rate(step, n_steps, warmup, peak, lowest):
         return lowest
     u = (step - warmup) / n_steps
     return lowest + (peak - lowest) * (1 + math.cos(math.pi * u)) / 2
+
+
+# wrong: a whole cosine
+def learning_rate(step, n_steps, warmup, peak, lowest):
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    if step >= n_steps:
+        return lowest
+    done = (step - warmup) / (n_steps - warmup)
+    return lowest + (peak - lowest) * (1 + math.cos(2 * math.pi * done)) / 2

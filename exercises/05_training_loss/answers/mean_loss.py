@@ -108,3 +108,23 @@ def mean_loss(losses, targets):
 def mean_loss(losses, targets):
     m = targets != IGNORE
     return torch.where(m, losses.float(), 0.0).sum() / (m.sum() + 1)
+
+
+# wrong: a Python number where no target counts
+def mean_loss(losses, targets):
+    m = targets != IGNORE
+    if not m.any():
+        return 0.0
+    return losses[m].float().mean()
+
+
+# wrong: the mean in half, widened afterwards
+def mean_loss(losses, targets):
+    m = targets != IGNORE
+    return losses[m].mean().float() if m.any() else losses.float().sum() * 0
+
+
+# wrong: .item() of the sum
+def mean_loss(losses, targets):
+    m = targets != IGNORE
+    return torch.tensor(losses[m].float().sum().item() / max(1, int(m.sum())))

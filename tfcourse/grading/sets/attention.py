@@ -48,6 +48,14 @@ def readable(draw: Draw, *shape: int) -> Tensor:
     return mask
 
 
+def not_finite(y: Tensor, inverted: Tensor, says: str = INVERTED) -> str:
+    """Say why a result is not finite; `inverted` is that of a mask read the other way round."""
+    rows = torch.isfinite(y).all(-1)
+    if rows.any() and close(y[rows].double(), inverted[rows].double(), 1e-3):
+        return f"{says} Some query is left with nothing to read, and gives NaN."
+    return NOT_FINITE
+
+
 def same_dtype(value: Tensor, given: Tensor) -> None:
     """Fail unless the result has the dtype of what it was made from."""
     says = f"It turns {given.dtype} into {value.dtype}. The result has the dtype of the input."
@@ -282,7 +290,8 @@ def attention_on(
     finite = torch.isfinite(y)
     if not finite.all():
         where = " for a query that may read nothing" if (finite | ~some).all() else ""
-        raise Wrong(f"The result is NaN or infinite{where}." if where else NOT_FINITE)
+        inverted = reference_attention(q, k, v, ~mask)
+        raise Wrong(f"The result is NaN or infinite{where}." if where else not_finite(y, inverted))
     attend, root = functools.partial(reference_attention, q, k, v), math.sqrt(q.shape[-1])
     right, everything = attend(mask), torch.ones_like(mask)
     mistakes = {

@@ -95,6 +95,10 @@ def mlp_on(student: Student, draw: Draw, d: int, d_ff: int, gated: bool, x: Tens
             ),
         }
     wrong = {message: hidden @ down for message, hidden in mistakes.items()}
+    if not gated:
+        wrong["GELU looks applied after the last matrix. It stands between the two."] = F.gelu(
+            p @ down
+        )
     with torch.no_grad():
         right, normed = layer(x), layer(F.layer_norm(x, x.shape[-1:]))
     wrong["It looks as if x itself was added. The block does that."] = right + x

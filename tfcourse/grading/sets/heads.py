@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from typing import Any
 
@@ -29,12 +30,12 @@ from tfcourse.grading.sets.attention import (
     INVERTED,
     LATE,
     NEAR,
-    NOT_FINITE,
     READY_MADE,
     TOO_SMALL,
     UNDIVIDED,
     UNMASKED,
     ZERO,
+    not_finite,
     reference_attention,
     same_dtype,
 )
@@ -120,9 +121,11 @@ def grouped_attention_on(
         student(q, k, v, mask.expand(q.shape[0], 1, q.shape[2], k.shape[2]))
         says = f"It fails where the mask is {list(mask.shape)}, which broadcasts to [B 1 L S]."
         raise Wrong(f"{says} {wrong}") from None
-    require(bool(torch.isfinite(y).all()), NOT_FINITE)
-    same_dtype(y, q)
     groups = q.shape[1] // k.shape[1]
+    if not torch.isfinite(y).all():
+        of_k, of_v = (t.repeat_interleave(groups, dim=1) for t in (k, v))
+        raise Wrong(not_finite(y, reference_attention(q, of_k, of_v, ~mask)))
+    same_dtype(y, q)
     (near_k, tiled_k, along_k), (near_v, tiled_v, along_v) = (
         (
             t.repeat_interleave(groups, dim=1),
@@ -212,6 +215,9 @@ causal_attention = Question(
 )
 
 
+AROUND = "The mask looks turned round: a position reads what comes later, and nothing else."
+
+
 def make_filled(student: Student, state: dict[str, Tensor], *args: Any) -> Kept:
     """Make the student's module and load weights into it, or say which of them it has not."""
     module = as_module(student(*args))
@@ -282,21 +288,32 @@ def causal_attention_on(
     module = make_filled(student, state, d, H)
     y = tensor(student.call(module, x), x.shape)
     B, L, _ = x.shape
+    by_hand = functools.partial(layer_by_hand, x, state, H)
+    mask = oracle.causal_mask(L, L)
     if not torch.isfinite(y).all():
         alone = torch.isfinite(y[:, 1:]).all() and L > 1
         raise Wrong(
             "The first position's result is NaN or infinite: may it read itself?"
             if alone
-            else NOT_FINITE
+            else not_finite(y, by_hand(~mask), AROUND)
         )
     layer = tools.attention_layer(state["qkv.weight"], state["out.weight"], H)
-    right, mask = layer(x).detach(), oracle.causal_mask(L, L)
+    right = layer(x).detach()
     # What cuts across positions: [B L d] reshaped to [B H L d_k] at once, for each of the three.
     q, k, v = (t.reshape(B, H, L, d // H) for t in (x @ state["qkv.weight"].T).split(d, dim=-1))
     bare = reference_attention(q, k, v, mask).float()
-    by_hand = functools.partial(layer_by_hand, x, state, H)
-    w_q, w_k, w_v = state["qkv.weight"].chunk(3)
-    exchanged = {**state, "qkv.weight": torch.cat([w_k, w_q, w_v])}
+    asked, rows = ("queries", "keys", "values"), state["qkv.weight"].chunk(3)
+    orders = {
+        f"The rows of qkv look taken as {', '.join(order)}. All queries come first, then all keys, "
+        "then all values.": layer_by_hand(
+            x,
+            {**state, "qkv.weight": torch.cat([rows[order.index(name)] for name in asked])},
+            H,
+            mask,
+        )
+        for order in itertools.permutations(asked)
+        if order != asked
+    }
     mistakes = {
         UNDIVIDED: by_hand(mask, divide=1),
         TOO_SMALL: by_hand(mask, divide=d // H),
@@ -313,9 +330,7 @@ def causal_attention_on(
             mask, axis=1
         ),
         "A position looks able to read itself and what comes later.": by_hand(mask.T),
-        "Queries and keys look exchanged. All queries come first, then all keys.": layer_by_hand(
-            x, exchanged, H, mask
-        ),
+        **orders,
         AXIS: by_hand(mask, axis=-2),
         "A position looks able to read all later ones.": by_hand(
             torch.ones_like(mask)
@@ -344,6 +359,8 @@ def causal_attention_on(
         "It looks like one head of width d. Each head has its own weights.": layer_by_hand(
             x, state, 1, mask
         ),
+        "It looks like one head of width d, with scores divided by √d_k. Each head has its own "
+        "weights.": layer_by_hand(x, state, 1, mask, divide=math.sqrt(d // H)),
         "It looks as if x itself was added. The block does that.": right + x,
     }  # fmt: skip
     says = ""

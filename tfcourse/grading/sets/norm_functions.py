@@ -57,6 +57,8 @@ def check_rms(student: Student, x: Tensor) -> None:
             -1
         ).abs(),
         "It looks like the standard deviation: the mean is taken away.": x64.std(-1, correction=0),
+        "It looks like the standard deviation that divides by d − 1: the mean is taken away, "
+        "too.": x64.std(-1, correction=min(1, x.shape[-1] - 1)),
         "The sum of squares looks divided by d − 1.": x64.square()
         .sum(dim=-1)
         .div(x.shape[-1] - 1)
@@ -80,11 +82,12 @@ def check_rms(student: Student, x: Tensor) -> None:
             x64.square().sum(dim=-1).div(x.shape[1]).sqrt()
         )
     sizes = tensor(student(x), x.shape[:-1])
-    zero = (x == 0).all(dim=-1)
+    of_zeros = sizes[(x == 0).all(dim=-1)]
     says = NUMBERS
-    if bool(sizes[zero].any()):
-        says = f"A vector of zeros has size 0. Here it has {float(sizes[zero].max()):.2g}."
+    if bool(of_zeros.any()):
+        says = f"A vector of zeros has size 0. Here it has {float(of_zeros.max()):.2g}."
     compare(sizes, mean_square.sqrt(), mistakes, says)
+    require(says == NUMBERS, says)
 
 
 @rms.check
@@ -97,6 +100,12 @@ def _(student: Student, draw: Draw) -> None:
 def _(student: Student, draw: Draw) -> None:
     """A batch of sequences."""
     check_rms(student, draw.normal(2, 3, 8))
+
+
+@rms.check
+def _(student: Student, draw: Draw) -> None:
+    """A vector of zeros beside another."""
+    check_rms(student, torch.stack([torch.zeros(4), draw.normal(4)]))
 
 
 # -- LayerNorm ------------------------------------------------------------------------------------

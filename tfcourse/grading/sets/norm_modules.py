@@ -47,7 +47,9 @@ def loaded(
         require(
             name in state,
             f"`{name}` is neither a parameter nor a buffer of it; it has "
-            f"{', '.join(state) or 'none'}. Keep the names that the question gives.",
+            f"{', '.join(state) or 'none'}. Keep the names that the question gives. A tensor in an "
+            "attribute is not found by the module unless it is an nn.Parameter or registered as a "
+            "buffer.",
         )
         start = tensor(state[name], old[name].shape, f"`{name}`")
         compare(start, old[name], says=f"`{name}` does not start with the numbers asked for.")
@@ -87,11 +89,11 @@ def check_module(
     weights = draw.normal(*x.shape)
     run = student.run(module, x, backward=weights, training=training)
     y = tensor(run.value, x.shape)
-    compare(y, right.detach(), mistakes, says, tolerance)
     require(
         y.dtype == x.dtype,
         f"For an input of {x.dtype} it returns {y.dtype}. The layer behind it wants what came in.",
     )
+    compare(y, right.detach(), mistakes, says, tolerance)
     stays_wide(student, module, ours)
     names = sorted(name for name, _ in ours.named_parameters())
     trainable = sorted(name for name in run.gradients if not name.startswith("input"))
@@ -204,7 +206,7 @@ def check_half(student: Student, draw: Draw, value: float, eps: float, says: str
     """Look at vectors of float16 whose squares leave its range."""
     ours = RMSNorm(64, eps)
     module = loaded(student, draw, ours, 64, eps, names=("weight",))
-    x = (value * draw.uniform(0.5, 1.5, 4, 64)).to(torch.float16)
+    x = (value * draw.uniform(0.5, 1.5, 32, 64)).to(torch.float16)  # many, for many roundings
     y = tensor(student.call(module, x), x.shape)
     # Three roundings to float16 pass, one to bfloat16 does not.
     compare(y, ours(x).detach(), says=says, tolerance=1.7e-3)
@@ -259,6 +261,9 @@ def mistakes_of_batch_norm(x: Tensor, ours: Reference, training: bool) -> Mistak
     """What known misconceptions compute from the same inputs."""
     eps, m, state = ours.eps, float(ours.momentum or 0.0), ours.state_dict()
     mean, variance = state["running_mean"], state["running_var"]
+    n = x.shape[0] * x.shape[1]
+    unbiased = x.var((0, 1), correction=0) * n / max(1, n - 1)
+    moved = (x - mean.lerp(x.mean((0, 1)), m)) / (variance.lerp(unbiased, m) + eps).sqrt()
     if training:
         found = {
             "The statistics look taken over each position's features: that is LayerNorm.": (
@@ -282,13 +287,13 @@ def mistakes_of_batch_norm(x: Tensor, ours: Reference, training: bool) -> Mistak
             "In training the running averages look used. They are for evaluation.": (x - mean)
             / (variance + eps).sqrt(),
             "In training the running averages look used, after this batch has moved them. They are "
-            "for evaluation.": (x - mean.lerp(x.mean((0, 1)), m))
-            / (variance.lerp(x.var((0, 1)), m) + eps).sqrt(),
+            "for evaluation.": moved,
         }
     else:
         found = {
             "In evaluation mode the statistics of this batch look used. What does the answer "
             "depend on then?": norm_over(x, eps, (0, 1)),
+            "In evaluation mode this batch looks to have moved the averages that are used.": moved,
             "The root of the running variance looks left out.": (x - mean) / (variance + eps),
         }
     gain, shift = ours.weight.detach(), ours.bias.detach()

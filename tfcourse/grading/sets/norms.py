@@ -75,6 +75,7 @@ def check_fold(
         )
         mistakes["The new weight looks transposed. It is [d_out d], like the old one."] = right.T
         biases["β looks added as it is. It meets the linear layer first."] = old + shift
+        biases["The old bias looks sent through W. It is added after W."] = weight @ (old + shift)
         biases["γ looks applied to the old bias. It scales what W reads."] = (
             old * gain + weight @ shift
         )

@@ -21,14 +21,13 @@ from tfcourse.grading.questions import (
     close,
     compare,
     require,
-    several,
     tensor,
 )
 from tfcourse.grading.sets.training_sources import entropy_rate, other_units, train_lm
 from tfcourse.grading.sets.training_steps import (
     CHAPTER,
     learning_rate,
-    number,
+    shift,
     step_gradient,
 )
 from tfcourse.losses import IGNORE
@@ -37,81 +36,6 @@ LOSSES = ("cross_entropy", "cross_entropy_loss", "CrossEntropyLoss", "token_loss
 NOT_RIGHT = "The numbers are not the right ones. Work out one position by hand, from the equation."
 LIMITED = "Some losses are hundreds of nats here. Do yours get as large, or is something limited?"
 ADDED = "A small number seems to be added to p, or p is limited: no loss gets larger."
-
-shift = Question(
-    "05.shift",
-    "shift",
-    title="Inputs and targets",
-    points=1,
-    minutes=5,
-    difficulty=1,
-    section=f"{CHAPTER}#one-email-l-questions",
-    forbid=("pad_rows",),
-)
-
-
-def padded_rows(draw: Draw, lengths: Sequence[int], pad: int, vocab_size: int = 20) -> Tensor:
-    """Draw a row for each length, and fill it up with `pad` to the longest."""
-    rows = draw.integers(1, vocab_size, len(lengths), max(lengths))
-    rows = torch.where(rows == pad, 0 if pad else vocab_size, rows)
-    over = torch.arange(max(lengths)) >= torch.tensor(lengths)[:, None]
-    return rows.masked_fill(over, pad)
-
-
-def shifts_right(student: Student, rows: Tensor, pad: int) -> None:
-    """Fail unless the student's inputs and targets are the right ones."""
-    inputs, targets = several(student(rows, pad), 2, "two tensors, the inputs and the targets")
-    x, y = rows[:, :-1], rows[:, 1:]
-    inputs = tensor(inputs, x.shape, "The tensor of inputs")
-    targets = tensor(targets, y.shape, "The tensor of targets")
-    integers = inputs.dtype == targets.dtype == torch.int64
-    require(integers, "Token ids have to stay integers of the type that the rows have.")
-    says = "The inputs are not all tokens but the last of each row, with PAD where it was."
-    compare(inputs, x, {"Inputs and targets look swapped.": y}, says)
-    ends = (
-        (x != pad) & (y != pad) & (torch.cat([y[:, 1:], torch.full_like(y[:, :1], pad)], 1) == pad)
-    )
-    right = y.masked_fill(y == pad, IGNORE)
-    no_end, late = right.masked_fill(ends, IGNORE), y.masked_fill(x == pad, IGNORE)
-    mistakes = {
-        "PAD is left as a target. No question is asked there.": y,
-        "The targets look unshifted: each is the input at its own position.": x,
-        "The targets look unshifted: each is the input at its own position, ignored where that is "
-        "PAD.": x.masked_fill(x == pad, IGNORE),
-        "What is ignored looks chosen by the inputs, one position too late.": late,
-        "The last token of a text is ignored. That the text ends is a question too.": no_end,
-        "What is ignored looks chosen by id 0, and not by `pad`.": y.masked_fill(y == 0, IGNORE),
-        "Where no question is asked the targets look like 0. They have to be IGNORE.": (
-            y.masked_fill(y == pad, 0)
-        ),
-        "Where no question is asked the targets look like −1. They have to be IGNORE, −100.": (
-            y.masked_fill(y == pad, -1)
-        ),
-        "The last column looks ignored. A text that fills its row has a target there, too.": (
-            torch.cat([right[:, :-1], torch.full_like(right[:, -1:], IGNORE)], dim=1)
-        ),
-    }
-    says = "The targets are not the right ones. Which token follows each of the inputs?"
-    compare(targets, right, mistakes, says)
-
-
-@shift.check
-def _(student: Student, draw: Draw) -> None:
-    """Rows of different length."""
-    shifts_right(student, padded_rows(draw, [7, 4, 5], 0), 0)
-
-
-@shift.check
-def _(student: Student, draw: Draw) -> None:
-    """A padding id other than 0."""
-    shifts_right(student, padded_rows(draw, [3, 6, 4], 9), 9)
-
-
-@shift.check
-def _(student: Student, draw: Draw) -> None:
-    """Rows without padding."""
-    shifts_right(student, padded_rows(draw, [5, 5], 0), 0)
-
 
 nll = Question(
     "05.nll",
@@ -167,6 +91,15 @@ def nll_right(student: Student, logits: Tensor, targets: Tensor, says: str = NOT
         for limited in (-p.clamp(min=least).log(), -(p + least).log()):
             same = close(limited, right, 1e-3)  # no p is as small here
             require(same or close(y, right) or not close(y, limited, 1e-3), ADDED)
+    if says == NOT_RIGHT and not close(y, right):
+        words = (torch.full_like(targets, v) for v in range(logits.shape[-1]))
+        total = torch.stack([student(logits, w).double().neg().exp() for w in words]).sum(0)
+        off = float(total.flatten()[(total - 1).abs().argmax()])
+        if abs(off - 1) > 1e-3:
+            says = (
+                f"Over all words, the probabilities that your losses mean add up to {off:.3g} at "
+                "one position, not to 1. Over what is your sum taken?"
+            )
     compare(y.double(), right, mistakes, says)
 
 
@@ -210,7 +143,7 @@ def some_ignored(draw: Draw, counts: Sequence[int], length: int, vocab_size: int
 
 def mean_right(student: Student, losses: Tensor, targets: Tensor) -> None:
     """Fail unless it is the mean over the targets that count."""
-    value = number(student(losses, targets))
+    value = tensor(student(losses, targets), ())
     there = targets != IGNORE
     require(
         not bool(value.isnan()),
@@ -244,7 +177,24 @@ def mean_right(student: Student, losses: Tensor, targets: Tensor) -> None:
         ),
     }
     says = "It is not the mean. Which losses are added, and by how many is the sum divided?"
+    if losses.dtype != torch.float32:
+        says += f" These are of {losses.dtype}: in which type are they added?"
     compare(value.double(), total / n, mistakes, says)
+    wide = value.dtype in (torch.float32, torch.float64)
+    require(wide, f"The mean is of {value.dtype}; float32 at least is asked for.")
+
+
+def mean_gradient_right(student: Student, losses: Tensor, targets: Tensor) -> None:
+    """Fail unless the gradient is alike for all targets that count, and 0 for the others."""
+    there = targets != IGNORE
+    run = student.run("mean_loss", losses, targets, backward=torch.ones(()))
+    found = run.gradients["input 0"]
+    if found is None and not there.any():
+        return  # a 0 without a graph will do
+    require(found is not None, "No gradient flows back from the result: it has left autograd.")
+    says = "The gradient is not 1/n at each of the n targets that count, and 0 elsewhere."
+    right = there / there.sum().clamp(min=1)
+    compare(tensor(found, losses.shape, "The gradient"), right, says=says)
 
 
 @mean_loss.check
@@ -273,6 +223,19 @@ def _(student: Student, draw: Draw) -> None:
     losses, targets = draw.uniform(0.5, 4, 2, 5), some_ignored(draw, [5, 3], 5)
     losses[1, 4] = torch.inf
     mean_right(student, losses, targets)
+
+
+@mean_loss.check
+def _(student: Student, draw: Draw) -> None:
+    """Many losses in half precision, whose sum is too large for it."""
+    losses = draw.uniform(5, 9, 20, 1000).half()
+    mean_right(student, losses, some_ignored(draw, [1000] * 20, 1000))
+
+
+@mean_loss.check
+def _(student: Student, draw: Draw) -> None:
+    """Its gradient."""
+    mean_gradient_right(student, draw.uniform(0.5, 4, 2, 4), some_ignored(draw, [4, 2], 4))
 
 
 smoothed_nll = Question(

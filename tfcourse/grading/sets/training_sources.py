@@ -130,9 +130,8 @@ def rate_right(student: Student, table: Tensor, says: str = "") -> None:
     rows = torch.special.entr(table.double()).sum(1)
     nats = (share * rows).sum()
     mistakes = {
-        "The rows look weighted alike. A state counts as often as the source is in it.": (
-            rows.mean()
-        ),
+        "The rows look weighted alike. A state counts as often as the source is in it. If you "
+        "solved equations for that: is the table the right way round in them?": rows.mean(),
         "It looks like the entropy of the shares of time, as if each word were drawn without a "
         "look at the word before.": torch.special.entr(share.clamp(min=0)).sum(),
         "It looks counted in bits. With the natural logarithm the unit is the nat.": nats
@@ -270,12 +269,13 @@ def likely_fault(x: Tensor, y: Tensor, p: Tensor, loss: float, floor: float, abo
         return "It is almost there: more steps, or a smaller rate at the end."
     if entropy > loss - 0.15:
         return (
-            "It is as unsure as it is wrong: what it has learned looks right, and too little. How "
-            "large are the steps, how many, and does the optimizer suit?"
+            "It is as unsure as it is wrong: what it has learned looks right, and too little. Are "
+            "old gradients emptied at each step? How large are the steps, how many, and does the "
+            "optimizer suit?"
         )
     return (
-        "It is surer than it is right: what it was asked is not what it is scored on. Do texts, "
-        "shift and ignored targets go in as the question says?"
+        "It is surer than it is right. Are old gradients emptied at each step, and do texts, shift "
+        "and ignored targets go in as the question says?"
     )
 
 

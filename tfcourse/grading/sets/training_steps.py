@@ -1,4 +1,4 @@
-"""The exercises of chapter 05 on one step of training: what is public of them."""
+"""The exercises of chapter 05 on one step of training, from its targets: what is public of them."""
 
 from __future__ import annotations
 
@@ -33,6 +33,81 @@ def number(value: Any, what: str = "The result") -> Tensor:
     if type(value) in (int, float):
         return torch.tensor(float(value), dtype=torch.float64)
     return tensor(value, (), what)
+
+
+shift = Question(
+    "05.shift",
+    "shift",
+    title="Inputs and targets",
+    points=1,
+    minutes=5,
+    difficulty=1,
+    section=f"{CHAPTER}#one-email-l-questions",
+    forbid=("pad_rows",),
+)
+
+
+def padded_rows(draw: Draw, lengths: Sequence[int], pad: int, vocab_size: int = 20) -> Tensor:
+    """Draw a row for each length, and fill it up with `pad` to the longest."""
+    rows = draw.integers(1, vocab_size, len(lengths), max(lengths))
+    rows = torch.where(rows == pad, 0 if pad else vocab_size, rows)
+    over = torch.arange(max(lengths)) >= torch.tensor(lengths)[:, None]
+    return rows.masked_fill(over, pad)
+
+
+def shifts_right(student: Student, rows: Tensor, pad: int) -> None:
+    """Fail unless the student's inputs and targets are the right ones."""
+    inputs, targets = several(student(rows, pad), 2, "two tensors, the inputs and the targets")
+    x, y = rows[:, :-1], rows[:, 1:]
+    inputs = tensor(inputs, x.shape, "The tensor of inputs")
+    targets = tensor(targets, y.shape, "The tensor of targets")
+    integers = inputs.dtype == targets.dtype == torch.int64
+    require(integers, "Token ids have to stay integers of the type that the rows have.")
+    says = "The inputs are not all tokens but the last of each row, with PAD where it was."
+    compare(inputs, x, {"Inputs and targets look swapped.": y}, says)
+    ends = (
+        (x != pad) & (y != pad) & (torch.cat([y[:, 1:], torch.full_like(y[:, :1], pad)], 1) == pad)
+    )
+    right = y.masked_fill(y == pad, IGNORE)
+    no_end, late = right.masked_fill(ends, IGNORE), y.masked_fill(x == pad, IGNORE)
+    mistakes = {
+        "PAD is left as a target. No question is asked there.": y,
+        "The targets look unshifted: each is the input at its own position.": x,
+        "The targets look unshifted: each is the input at its own position, ignored where that is "
+        "PAD.": x.masked_fill(x == pad, IGNORE),
+        "What is ignored looks chosen by the inputs, one position too late.": late,
+        "The last token of a text is ignored. That the text ends is a question too.": no_end,
+        "What is ignored looks chosen by id 0, and not by `pad`.": y.masked_fill(y == 0, IGNORE),
+        "Where no question is asked the targets look like 0. They have to be IGNORE.": (
+            y.masked_fill(y == pad, 0)
+        ),
+        "Where no question is asked the targets look like −1. They have to be IGNORE, −100.": (
+            y.masked_fill(y == pad, -1)
+        ),
+        "The last column looks ignored. A text that fills its row has a target there, too.": (
+            torch.cat([right[:, :-1], torch.full_like(right[:, -1:], IGNORE)], dim=1)
+        ),
+    }
+    says = "The targets are not the right ones. Which token follows each of the inputs?"
+    compare(targets, right, mistakes, says)
+
+
+@shift.check
+def _(student: Student, draw: Draw) -> None:
+    """Rows of different length."""
+    shifts_right(student, padded_rows(draw, [7, 4, 5], 0), 0)
+
+
+@shift.check
+def _(student: Student, draw: Draw) -> None:
+    """A padding id other than 0."""
+    shifts_right(student, padded_rows(draw, [3, 6, 4], 9), 9)
+
+
+@shift.check
+def _(student: Student, draw: Draw) -> None:
+    """Rows without padding."""
+    shifts_right(student, padded_rows(draw, [5, 5], 0), 0)
 
 
 learning_rate = Question(
@@ -88,6 +163,11 @@ def rates_right(
         ),
         "It falls along a quarter of a cosine, from 0 to π/2, and not along half of one.": (
             after_the_rise(low + (1 - low) * (torch.pi * done.clamp(max=1) / 2).cos())
+        ),
+        "It falls and rises again along a whole cosine, from 0 to 2π, and not along half of one.": (
+            after_the_rise(
+                (low + (1 - low) * (1 + (2 * torch.pi * done).cos()) / 2).where(done < 1, low)
+            )
         ),
         "It never falls after the warm-up.": rise,
         "There is no rise at the start, and the cosine begins at step 0.": low + (1 - low) * whole,
@@ -281,6 +361,9 @@ def gradient_right(
             length.clamp(max=limit)
         ),
         "The norm looks like the sum of the norms. Lengths add up as squares.": each_norm.sum(),
+        "The norm looks like the sum of the parts' norms. One gradient has one norm.": sum(
+            flat([g / n for g in of_part]).norm().double() for of_part in sums
+        ),
         "The norm looks like the sum of the squares, without its root.": length.square(),
         "The norm looks like the largest element.": flat(right).abs().max().double(),
         "The norm looks like the largest norm of one weight's gradient.": each_norm.max(),
