@@ -107,7 +107,7 @@ def make_parser() -> Parser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"tfcourse {__version__}")
+    parser.add_argument("-V", "--version", action="version", version=f"tfcourse {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     train = commands.add_parser("train", help="train a model").add_subparsers(

@@ -35,7 +35,9 @@ def add_commands(commands: Any) -> None:
     grade.add_argument("--resume", action="store_true", help="keep what an earlier run finished")
     grade.add_argument("--only", default="", metavar="QUESTION", help="grade one question again")
     grade.add_argument("--seed", type=int, metavar="N", help="of the inputs [drawn, recorded]")
-    grade.add_argument("--roster", type=Path, metavar="FILE", help="CSV: file,student[,submitted]")
+    grade.add_argument(
+        "--roster", type=Path, metavar="FILE", help="CSV: file,student[,submitted] [none]"
+    )
     grade.add_argument("--due", default="", metavar="DATE", help="such as 2027-01-31T23:59 [none]")
     grade.add_argument(
         "--late",

@@ -201,7 +201,7 @@ train_lm = Question(
     difficulty=3,
     section=f"{CHAPTER}#train-for-real",
     forbid=("take_step", "bigram_table"),
-    seconds=90,
+    seconds=90.0,
 )
 ABOVE = 0.1
 """So many nats per token above the floor are near enough."""
