@@ -33,7 +33,9 @@ def add_commands(commands: Any) -> None:
     )
     grade.add_argument("--jobs", type=int, default=1, metavar="N", help="notebooks at once [1]")
     grade.add_argument("--resume", action="store_true", help="keep what an earlier run finished")
-    grade.add_argument("--only", default="", metavar="QUESTION", help="grade one question again [none]")
+    grade.add_argument(
+        "--only", default="", metavar="QUESTION", help="grade one question again [none]"
+    )
     grade.add_argument("--seed", type=int, metavar="N", help="of the inputs [drawn, recorded]")
     grade.add_argument(
         "--roster", type=Path, metavar="FILE", help="CSV: file,student[,submitted] [none]"
