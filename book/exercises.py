@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 import notebooks
 
@@ -17,6 +16,18 @@ ROOT = notebooks.ROOT
 FOLDER, TARGET = ROOT / "exercises", ROOT / "chapters" / "exercises"
 TEXT = ROOT / "book" / "instructors.md"
 PAGE = ROOT / "chapters" / "instructors.md"
+MATRIX = ROOT / "chapters" / "kill_matrix.md"
+# Left out of the search, whose index every page loads.
+MATRIX_HEAD = """---
+nosearch: true
+---
+
+# The kill matrix
+
+Wrong answers that the checks of the exercises are tested with, and what a student reads. *Hidden*
+ones pass the checks in the notebook; grading finds them. `make exercises` writes this page.
+
+"""
 
 
 def sets_table() -> str:
@@ -56,9 +67,9 @@ def main() -> int:
         print(hole)
     text = TEXT.read_text(encoding="utf-8")
     text = text.replace("{{ sets_table }}", sets_table())
-    text = text.replace("{{ kill_matrix }}", matrix_text(verdicts))
-    Path(PAGE).write_text(text, encoding="utf-8")
-    print(PAGE)
+    PAGE.write_text(text, encoding="utf-8")
+    MATRIX.write_text(MATRIX_HEAD + matrix_text(verdicts), encoding="utf-8")
+    print(PAGE, MATRIX)
     return bool(holes(verdicts))
 
 

@@ -123,6 +123,9 @@ def mend_page(
         body,
     )
     context["body"] = body
+    if not re.search(r'class="[^"]*\bsd-', body):  # 8 KB for cards, which few pages have
+        sheets = context.get("css_files", [])
+        context["css_files"] = [s for s in sheets if "sphinx-design" not in str(s.filename)]
     if "data-shufflequestions" not in body:
         return
     context["body"] = re.sub(
