@@ -286,12 +286,16 @@ HOSTILE = {
         function("import os; os.kill(os.getppid(), 9); os.kill(os.getpid(), 9)"),
         "ended before it answered",
     ),
-    "memory without end": (
+    "memory without end": (  # a slow machine may not come to the limit before the time ends
         function("held = []\nwhile True: held.append(torch.ones(2**25))"),
+        "Error|no answer within",
+    ),
+    "64 GiB of memory, untouched": (
+        function("held = [torch.empty(2**28) for _ in range(64)]\nreturn x"),
         "Error",
     ),
     "output without end": (function("while True: print('x' * 10**6)"), "no answer within"),
-    "a huge answer": (function("return torch.zeros(2**26)"), "64 MiB"),
+    "a huge answer": (function("return torch.zeros(2**24)"), "64 MiB"),
     "fork bomb": ("# Question 02.layer_norm\nimport os\nwhile True: os.fork()", ""),
     "printed scores": (function("print('score: 100/100')\nreturn x"), "not the right ones"),
     "patched torch": (
