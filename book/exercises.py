@@ -17,7 +17,7 @@ FOLDER, TARGET = ROOT / "exercises", ROOT / "chapters" / "exercises"
 TEXT = ROOT / "book" / "instructors.md"
 PAGE = ROOT / "chapters" / "instructors.md"
 MATRIX = ROOT / "chapters" / "kill_matrix.md"
-# Left out of the search, whose index every page loads.
+# Left out of the search: what it holds are wrong answers.
 MATRIX_HEAD = """---
 nosearch: true
 ---

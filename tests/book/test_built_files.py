@@ -44,13 +44,14 @@ def test_a_page_loads_files_that_are_there_and_few_of_them(html, path):
     """At most 1 MB compressed before widget scripts, with MathJax's usual fonts.
 
     Catches: the theme's icon script put back (529 KB), a script tag to another host, widget
-    scripts on a page without a widget.
+    scripts on a page without a widget, the search index where nothing is searched.
     """
     page = html / path
     text = page.read_text(encoding="utf-8")
     files = local_files(page, text)
     assert [file for file in files if not file.is_file()] == []
     is_widget_script = {f: any(name in str(f) for name in WIDGET_SCRIPTS) for f in files}
+    assert any(file.name == "searchindex.js" for file in files) == (path == "search.html")
     assert any(is_widget_script.values()) == bool(scripts(text, VIEW))
     loaded = [page, *(f for f, widget in is_widget_script.items() if not widget)]
     if "tex-chtml.js" in text:
