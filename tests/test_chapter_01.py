@@ -63,6 +63,7 @@ def test_in_the_widget_the_difference_goes_first_and_the_gradient_as_a_whole_sta
         kept, dropped = runs[True, depth], runs[False, depth]
         assert dropped["cosine"][-1] > 0.99
         assert low < dropped["query_key_gradient"][0] / kept["query_key_gradient"][0] < high
+    assert runs[False, 4]["query_key_gradient"][0] > runs[True, 4]["query_key_gradient"][0]
     depths = [4, 8, 16, 32, 64]
     assert all(
         runs[False, n]["weight_gradient"][0] > runs[True, n]["weight_gradient"][0] for n in depths

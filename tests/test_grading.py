@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
+import collections
 import csv
 import json
 import os
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from tfcourse.grading import check
+from tfcourse.grading import check, grade
 from tfcourse.grading.checking import local_student
-from tfcourse.grading.grade import (
-    Entry,
-    Mark,
-    Result,
-    days_late,
-    find_notebooks,
-    grade_notebook,
-    parse_date,
-    read_roster,
-    rows,
-)
-from tfcourse.grading.questions import Draw, Question, Wrong, close, used_names
+from tfcourse.grading.grade import Mark, Records, Result, find_notebooks, grade_notebook
+from tfcourse.grading.names import used_names
+from tfcourse.grading.questions import Draw, Question, Wrong, close
+from tfcourse.grading.roster import Entry, days_late, parse_date, parse_due, read_roster, rows
 from tfcourse.grading.sandbox import Sandbox, command
 from tfcourse.grading.sets import find_question, load_set
 from tfcourse.grading.submissions import read_submission
@@ -53,6 +48,13 @@ def test_a_value_comes_back_as_it_was(value):
     """Catches: a tuple that comes back as a list, True as 1."""
     back = decode(json.loads(json.dumps(encode(value))))
     assert back == value and type(back) is type(value)
+
+
+def test_numbers_of_numpy_and_named_tuples_come_back_as_python_has_them():
+    """Catches: the natural result of a right answer, refused for its type."""
+    pair = collections.namedtuple("Pair", "a b")(np.float64(0.5), np.int64(3))
+    back = decode(json.loads(json.dumps(encode(pair))))
+    assert back == (0.5, 3) and [type(x) for x in (back, *back)] == [tuple, float, int]
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16, torch.int64])
@@ -96,13 +98,17 @@ def test_other_objects_do_not_cross(value):
         {"tensor": "AAAA", "dtype": "object", "shape": [1]},
         {"tensor": "", "dtype": "float32", "shape": [-1]},
         {"tensor": "", "dtype": "float32", "shape": "x"},
+        {"tensor": "AAAA", "dtype": "float32", "shape": [2**41]},
+        {"tensor": "AAAA", "dtype": "float32", "shape": [1] * 17},
         {"what": 1},
         {},
         [1],
     ],
 )
 def test_a_forged_answer_is_refused(code):
-    """Catches: a shape that reads beyond its bytes; a type looked up by name."""
+    """Catches: a shape that reads beyond its bytes, or whose size takes hours to compute; a type
+    looked up by name.
+    """
     with pytest.raises(ValueError):
         decode(code)
 
@@ -179,6 +185,27 @@ def test_what_has_to_be_written_cannot_be_called_under_another_name():
     source = "from torch.nn.functional import layer_norm as ln\ndef twice(x): return ln(x, (4,))"
     assert "layer_norm" in question.problem(student, source, 0, [])
     assert used_names("def f(x): return f(x).g + h") == {"g", "h"}
+
+
+def test_a_package_is_known_by_each_part_of_its_name():
+    """Catches: the course's own functions imported by name, from anywhere in an answer's sight;
+    the import of `check` held against it.
+    """
+    own = question_of(forbid=("costs", "causal_mask"))
+    student = local_student(own, abs)
+    for source, shared, refused in (
+        ("from tfcourse.costs import parameters as p\nf = p", [], "costs"),
+        ("f = g", ["from tfcourse.costs import parameters as g"], "costs"),
+        ("from tfcourse.attention import causal_mask", [], "causal_mask"),
+        ("f = causal_mask", ["from tfcourse.attention import causal_mask"], "causal_mask"),
+        ("f = g", ["from tfcourse.attention import causal_mask, repeat as g"], ""),
+        ("f = causal_mask", ["def causal_mask(n): return n"], ""),
+        ("import tfcourse\nf = tfcourse.grading.tools", [], "grading"),
+        ("from tfcourse.grading import check\ncheck('02.rms', 3)", [], ""),
+        ("check('02.rms', 3)", ["from tfcourse.grading import check"], ""),
+    ):
+        problem = own.problem(student, source, 0, [], shared)
+        assert (f"uses {refused}," in problem) if refused else not problem, (source, problem)
 
 
 @pytest.mark.parametrize(
@@ -290,6 +317,16 @@ HOSTILE = {
         function("held = []\nwhile True: held.append(torch.ones(2**25))"),
         "Error|no answer within",
     ),
+    "memory that is shared": (
+        function("import mmap\nheld = mmap.mmap(-1, 2**33)\nreturn x"),
+        "Error",
+    ),
+    "the checks' own module": (
+        "# Question 02.layer_norm\nfrom tfcourse.grading.tools import *\n"
+        + function("return x").partition("\n")[2],
+        "uses grading, which this question does not allow",
+    ),
+    "an error without end": (function("raise ValueError('x' * 10**7)"), "raised ValueError"),
     "64 GiB of memory, untouched": (
         function("held = [torch.empty(2**28) for _ in range(64)]\nreturn x"),
         "Error",
@@ -304,13 +341,13 @@ HOSTILE = {
         "not the right ones",
     ),
     "patched checks": (
-        "# Question 02.layer_norm\nimport tfcourse.grading.questions as q\n"
+        "# Question 02.layer_norm\nimport importlib\nq = importlib.import_module('tfcourse.grading.questions')\n"
         "q.Question.problem = lambda *a: ''\nq.close = lambda *a: True\n"
         + function("return x").partition("\n")[2],
         "not the right ones",
     ),
     "patched results": (
-        "# Question 02.layer_norm\nimport tfcourse.grading.worker as w\n"
+        "# Question 02.layer_norm\nimport importlib\nw = importlib.import_module('tfcourse.grading.worker')\n"
         "w.Worker.answer = lambda self, request: {'value': None, 'inputs': {'list': []}}\n"
         + function("return x").partition("\n")[2],
         "something else",
@@ -378,15 +415,60 @@ def test_a_hostile_answer_gets_nothing_and_the_next_question_its_marks(name, qui
     assert good == Mark(good.of, good.of, good.seconds)
 
 
+USES_RMS = """# Question 02.layer_norm
+def layer_norm(x, gain, shift, eps):
+    assert rms(x).shape == x.shape[:-1]
+    c = x - x.mean(-1, keepdim=True)
+    return c / (c.square().mean(-1, keepdim=True) + eps).sqrt() * gain + shift
+"""
+MIXED = "mean = nn.LayerNorm(4)(x).mean()\ndef twice(x, d):\n    mean = nn.LayerNorm(d)(x)"
+HONEST = {
+    "an exit": ["import os; os._exit(1)", IMPORTS, GOOD, RMS],
+    "an error": ["1 / 0", IMPORTS, GOOD, RMS],
+    "more nesting than Python reads": ["x = " + "-" * 10_000 + "1", IMPORTS, GOOD, RMS],
+    "no end, many times": [IMPORTS, *(f"while True: {i}" for i in range(99)), GOOD, RMS],
+    "experiments that take long": [IMPORTS, *["import time\ntime.sleep(3.5)"] * 2, GOOD, RMS],
+    "what only Colab has": ["from google.colab import drive\n" + IMPORTS, GOOD, RMS],
+    "help and the shell": [
+        f"import torch\nfrom torch import nn\nnn.LayerNorm?\nout = !ls\n{IMPORTS}", GOOD, RMS
+    ],
+    "magics in the answer": [IMPORTS, GOOD + "\ndisplay(1)\n%time y = 1\ny", "%%time\n" + RMS],
+    "a title and a note": [IMPORTS, "#@title Mine\n" + GOOD, RMS.replace("rms\n", "rms: done\n")],
+    "a line that begins with !=": [IMPORTS, GOOD + "(1\n!= 2)\n(5\n% 4)", RMS],
+    "indented as a whole": [IMPORTS, textwrap.indent(GOOD, "    "), RMS],
+    "gradients switched off": [IMPORTS, "torch.set_grad_enabled(False)", GOOD, RMS],
+    "the forbidden, tried above": [IMPORTS + "\nfrom torch import nn", MIXED, GOOD, RMS],
+    "an answer that uses another": [IMPORTS, RMS, USES_RMS],
+    "processes and pickles of its own": [
+        IMPORTS,
+        "import multiprocessing, pickle\nclass A: pass\na = pickle.loads(pickle.dumps(A()))\n"
+        "with multiprocessing.Pool(2) as pool: b = pool.map(abs, [1])",
+        GOOD + "\na, b",
+        RMS,
+    ],
+    "scripted": [IMPORTS, GOOD, RMS.replace("def", "@torch.jit.script\ndef")],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with Sandbox() as started:
+        yield started
+
+
 @pytest.mark.slow
 @pytest.mark.xdist_group("sandbox")
-@pytest.mark.parametrize("cell", ["import os; os._exit(1)", "while True: pass", "1 / 0"])
-def test_a_cell_of_no_question_costs_no_marks(cell, quick, tmp_path):
-    """Catches: a batch that an unmarked cell ends; cells after it that are left out too."""
+@pytest.mark.parametrize("name", HONEST)
+def test_a_right_answer_gets_its_marks_whatever_else_the_notebook_holds(
+    name, quick, sandbox, tmp_path
+):
+    """Catches: a batch that an unmarked cell ends; cells after it that are left out too; what runs
+    in a notebook and not here.
+    """
     path = tmp_path / "it.ipynb"
-    path.write_text(notebook(cell, IMPORTS, GOOD, RMS))
-    with Sandbox() as sandbox:
-        result = grade_notebook(path, quick, sandbox, SETS, seed=1)
+    path.write_text(notebook(*HONEST[name]))
+    result = grade_notebook(path, quick, sandbox, SETS, seed=1)
+    assert {q.id: result.marks[q.id].reason for q in quick} == {q.id: "" for q in quick}
     assert [mark.score for mark in result.marks.values()] == [q.points for q in quick]
 
 
@@ -548,6 +630,47 @@ def test_a_roster_names_who_is_missing_and_lateness_costs(tmp_path):
     notes = "not in the roster, no date of submission, no question of this set"
     assert table["=c"]["note"] == notes and table["=c"]["days late"] == 0
     assert days_late("2027-01-01T09:00", due) == 0 and days_late("2027-01-01T09:01", due) == 1
+    day = parse_due("2027-01-01")
+    assert days_late("2027-01-01T23:59", day) == 0 and days_late("2027-01-02T00:00", day) == 1
+
+
+def test_students_without_a_file_are_listed(tmp_path):
+    """Catches: two of them taken for one file; one of them left out; an umlaut taken apart."""
+    path = tmp_path / "roster.csv"
+    path.write_text("file,student\n,Ada\nu\u0308.ipynb,Ben\n,Cem\n", encoding="utf-8")
+    asked = [find_question("02.layer_norm")]
+    result = Result("ü.ipynb", "0", {asked[0].id: Mark(1, 1, 0.1)})
+    table = list(rows({"ü.ipynb": result}, asked, read_roster(path), None, 0))
+    assert [(row["student"], row["score"]) for row in table] == [("Ben", 1), ("Ada", 0), ("Cem", 0)]
+
+
+def test_a_line_that_was_cut_off_is_graded_again_and_spoils_nothing(tmp_path):
+    """Catches: the next record written behind half a line."""
+    records = Records(tmp_path / "grades.jsonl")
+    records.begin("02", 1)
+    records.add(Result("é.ipynb", "0", {"02.rms": Mark(1, 1, 0.1)}))
+    content = records.path.read_bytes()
+    cut = content.index("é".encode()) + 1  # within a letter
+    for size in (cut, len(content) - 1):
+        records.path.write_bytes(content[:size])
+        again = Records(records.path)
+        again.read()
+        assert again.results == {} and again.seed == 1
+        again.add(Result("b.ipynb", "0"))
+        last = Records(records.path)
+        last.read()
+        assert list(last.results) == ["b.ipynb"]
+
+
+def test_what_the_grader_cannot_judge_is_left_to_a_person(tmp_path, monkeypatch):
+    """Catches: one answer that ends the batch."""
+    path = tmp_path / "it.ipynb"
+    path.write_text(notebook(GOOD, RMS))
+    asked = [find_question("02.layer_norm")]
+    monkeypatch.setattr(grade, "_problem", lambda *arguments: 1 / 0)
+    result = grade_notebook(path, asked, Sandbox(), SETS, seed=1)
+    (row,) = rows({"it.ipynb": result}, asked, [], None, 0)
+    assert row["note"] == "to be graded by hand" and "ZeroDivisionError" in str(result.marks)
 
 
 @pytest.mark.parametrize(
@@ -568,7 +691,7 @@ def test_a_bad_roster_is_named(tmp_path, content, says):
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{", "[]", '{"cells": 3}', '{"cells": [{"cell_type": "code"}]}', "[" * 99_999]
+    "content", ["", "{", "[]", '{"cells": 3}', '{"cells": [{"source": "1"}]}', "[" * 99_999]
 )
 def test_what_is_no_notebook_is_named(tmp_path, content):
     """Catches: a KeyError, or a recursion, that ends the batch."""
@@ -579,7 +702,9 @@ def test_what_is_no_notebook_is_named(tmp_path, content):
 
 
 def test_notebooks_are_found_in_folders_of_students(tmp_path):
-    """Catches: two students' notebooks of one name taken for one; a copy of Jupyter's graded."""
+    """Catches: two students' notebooks of one name taken for one; a copy of Jupyter's graded; a
+    name that ends the batch, differs from the roster's, or is left out; a link to another's.
+    """
     hidden = ("a/.ipynb_checkpoints/it.ipynb", "__MACOSX/it.ipynb", "a/._it.ipynb")
     for name in ("b/it.ipynb", "a/it.ipynb", "c.ipynb", *hidden):
         path = tmp_path / name
@@ -587,11 +712,33 @@ def test_notebooks_are_found_in_folders_of_students(tmp_path):
         path.write_text("{}")
     assert list(find_notebooks(tmp_path)) == ["a/it.ipynb", "b/it.ipynb", "c.ipynb"]
     assert find_notebooks(tmp_path / "c.ipynb") == {"c.ipynb": tmp_path / "c.ipynb"}
+    os.rename(os.fsencode(tmp_path / "c.ipynb"), os.fsencode(tmp_path) + b"/u\xcc\x88\xff\n.IPYNB")
+    (tmp_path / "of_b.ipynb").symlink_to(tmp_path / "b" / "it.ipynb")
+    os.mkfifo(tmp_path / "pipe.ipynb")
+    names = ["a/it.ipynb", "b/it.ipynb", "of_b.ipynb", "pipe.ipynb", "ü\ufffd\ufffd.IPYNB"]
+    found = find_notebooks(tmp_path)
+    assert sorted(found) == names
+    for name in ("of_b.ipynb", "pipe.ipynb"):
+        with pytest.raises(ValueError, match="is a link, or no regular file"):
+            read_submission(found[name])
     with pytest.raises(ValueError, match="there is no"):
         find_notebooks(tmp_path / "none")
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="has no notebook"):
         find_notebooks(tmp_path / "empty")
+
+
+def test_answers_run_where_others_use_them(tmp_path):
+    """Catches: ✓ in the notebook and no marks, for an answer that calls an answer; one that runs
+    where nobody needs it.
+    """
+    path = tmp_path / "it.ipynb"
+    a, b, c = (f"# Question 02.{q}\ndef {q}(x): return {u}(x)" for q, u in ("ax", "ba", "cb"))
+    path.write_text(notebook(a, "y = 1", b, c))
+    after = {"02.a": [], "02.b": [a, "y = 1"], "02.c": [a, "y = 1", b]}
+    assert read_submission(path).shared == after
+    path.write_text(notebook(a, "y = 1", b, c.replace("b(x)", "(lambda b: b)(x)")))
+    assert read_submission(path).shared == after | {"02.c": ["y = 1"]}
 
 
 def test_shared_cells_are_those_before_and_the_last_of_several_counts(tmp_path):
@@ -608,6 +755,7 @@ def test_shared_cells_are_those_before_and_the_last_of_several_counts(tmp_path):
     [
         (["{tmp}/none"], "there is no"),
         (["{tmp}/in", "--late", "10"], "needs --due"),
+        (["{tmp}/in", "--late", "nan"], "give percent from 0 to 100"),
         (["{tmp}/in", "--due", "2027-01-31"], "needs a --roster with dates"),
         (["{tmp}/in", "--set", "02", "--oracle", "{tmp}/private"], "does not run: SyntaxError"),
         (["{tmp}/in", "--set", "99"], "no exercise set '99'"),

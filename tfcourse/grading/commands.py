@@ -111,15 +111,7 @@ def run_release(args: argparse.Namespace) -> None:
 
 def run_grade(args: argparse.Namespace) -> None:
     """Grade, and say how many notebooks got how much."""
-    from tfcourse.grading.grade import (
-        NOTHING,
-        Records,
-        find_notebooks,
-        grade_all,
-        parse_date,
-        read_roster,
-        rows,
-    )
+    from tfcourse.grading.grade import Records, find_notebooks, grade_all
     from tfcourse.grading.oracle import check_oracle
     from tfcourse.grading.reports import (
         columns_of,
@@ -129,6 +121,7 @@ def run_grade(args: argparse.Namespace) -> None:
         write_csv,
         write_text,
     )
+    from tfcourse.grading.roster import NOTHING, parse_due, read_roster, rows
     from tfcourse.grading.sandbox import Sandbox
     from tfcourse.grading.sets import load_set
 
@@ -152,8 +145,10 @@ def run_grade(args: argparse.Namespace) -> None:
             )
     else:
         number = args.set or _set_of(paths.values())
-    due = parse_date(args.due, "--due") if args.due else None
+    due = parse_due(args.due) if args.due else None
     roster = read_roster(Path(args.roster)) if args.roster else []
+    if not 0 <= args.late <= 100:
+        raise ValueError(f"--late {args.late:g}; give percent from 0 to 100")
     if args.late and not due:
         raise ValueError(f"--late {args.late:g} needs --due, the date from which days are counted")
     if due and not any(entry.submitted for entry in roster):
@@ -183,9 +178,10 @@ def run_grade(args: argparse.Namespace) -> None:
         write_csv(args.out, table, columns)
     if args.feedback:
         for row in table:
-            page = (args.feedback / str(row["file"])).with_suffix(".html")
-            page.parent.mkdir(parents=True, exist_ok=True)
-            write_text(page, feedback_page(row, questions, BOOK))
+            if row["file"]:
+                page = (args.feedback / str(row["file"])).with_suffix(".html")
+                page.parent.mkdir(parents=True, exist_ok=True)
+                write_text(page, feedback_page(row, questions, BOOK))
     if stopped:
         raise stopped
     missing = [str(row["student"]) for row in table if row["note"] == NOTHING]
@@ -228,9 +224,11 @@ def run_kill_matrix(args: argparse.Namespace) -> None:
 
 def run_autograder(args: argparse.Namespace) -> None:
     """Write the bundle, and say where."""
+    from tfcourse.grading.oracle import check_oracle
     from tfcourse.grading.reports import gradescope_bundle
+    from tfcourse.grading.sets import load_set
 
-    _chosen([args.set])
+    check_oracle([question.id for question in load_set(args.set)], args.oracle)
     _check_folder(args.out, "--out")
     gradescope_bundle(args.out, args.set, args.oracle, args.repository, args.ref)
     print(args.out)

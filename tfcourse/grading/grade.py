@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
-import itertools
 import json
-import math
 import os
-import queue
 import re
 import secrets
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+import unicodedata
+from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import torch
 from tqdm import tqdm
 
+from tfcourse.files import write_whole
 from tfcourse.grading.oracle import hidden_checks
 from tfcourse.grading.questions import Check, Lost, LostCell, Question
-from tfcourse.grading.sandbox import Mode, Sandbox
-from tfcourse.grading.submissions import Submission, read_submission
+from tfcourse.grading.sandbox import Mode, Sandbox, SandboxError
+from tfcourse.grading.submissions import Submission, check_file, read_submission
 
 
 @dataclass
@@ -54,8 +50,10 @@ class Result:
         return sum(mark.score for mark in self.marks.values())
 
 
+MOST_LOST = 3
+"""Each cell that does not come to an end costs its time; at this many, the cells below go, too."""
 ABSENT = "No cell begins with"
-NOTHING = "nothing was handed in"
+BY_HAND = "The grader could not judge this answer; please do it by hand"
 
 
 def grade_question(
@@ -68,7 +66,12 @@ def grade_question(
         reason = f"{ABSENT} `# Question {question.id}`."
     else:
         checks = [*question.checks, *hidden_checks(question.id, oracle)]
-        reason = _problem(question, checks, submission, sandbox, seed)
+        try:
+            reason = _problem(question, checks, submission, sandbox, seed)
+        except SandboxError:
+            raise
+        except Exception as error:  # whatever it is, the others keep their marks
+            reason = f"{BY_HAND} ({type(error).__name__}: {error})"
     score = 0 if reason else question.points
     reason = " ".join(filter(None, (reason, submission.notes.get(question.id, ""))))
     return Mark(score, question.points, round(time.perf_counter() - begin, 2), _plain(reason))
@@ -83,13 +86,16 @@ def _problem(
 ) -> str:
     """Run the checks; a shared cell that ends the process is left out from then on."""
     own = submission.own[question.id]
+    shared = submission.shared[question.id]
     while True:
         try:
-            with sandbox.student(question, own, submission.shared[question.id]) as student:
-                shared = submission.shared[question.id]
+            with sandbox.student(question, own, shared) as student:
                 return question.problem(student, own, seed, checks, shared)
         except LostCell as lost:
+            submission.lost += 1
             for cells in submission.shared.values():
+                if submission.lost >= MOST_LOST and lost.source in cells:
+                    del cells[cells.index(lost.source) :]
                 cells[:] = [cell for cell in cells if cell != lost.source]
         except Lost as lost:
             return str(lost)
@@ -113,13 +119,34 @@ def find_notebooks(folder: Path) -> dict[str, Path]:
     """
     if not folder.exists():
         raise ValueError(f"there is no {folder}; give a folder of .ipynb files, or one of them")
-    found = [folder] if folder.is_file() else sorted(folder.rglob("*.ipynb"))
+    found = [folder] if folder.is_file() else sorted(folder.rglob("*.[iI][pP][yY][nN][bB]"))
     top = folder.parent if folder.is_file() else folder
-    paths = {path.relative_to(top).as_posix(): path for path in found if path.is_file()}
-    paths = {name: path for name, path in paths.items() if not PACKED.search(name)}
+    paths: dict[str, Path] = {}
+    for path in found:
+        name = plain_name(path.relative_to(top).as_posix())
+        if PACKED.search(name) or path.is_dir():
+            continue
+        if name in paths:
+            raise ValueError(f"two notebooks are called {name}; rename one of them")
+        paths[name] = path
     if not paths:
         raise ValueError(f"{folder} has no notebook; give a folder of .ipynb files, or one of them")
     return paths
+
+
+def plain_name(name: str) -> str:
+    """Write a file's name as one line of Unicode, composed: macOS takes an umlaut apart."""
+    text = unicodedata.normalize("NFC", os.fsencode(name).decode("utf-8", "replace"))
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a notebook, or nothing where it is none that would be read."""
+    try:
+        check_file(path)
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except (ValueError, OSError):
+        return ""
 
 
 def grade_notebook(
@@ -131,11 +158,10 @@ def grade_notebook(
     name: str = "",
 ) -> Result:
     """Grade one notebook in a sandbox that was started for it; `name` is what it is listed as."""
-    content = path.read_bytes()
-    result = Result(name or path.name, hashlib.sha256(content).hexdigest())
+    result = Result(name or path.name, digest(path))
     try:
         submission = read_submission(path)
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         result.marks = {q.id: Mark(0, q.points, 0, _plain(str(error))) for q in questions}
         return result
     for question in questions:
@@ -170,27 +196,31 @@ class Records:
             )
         self.number, self.seed = number, secrets.randbelow(2**31) if seed is None else seed
         self.options, self.results = options, {}
-        header = {"set": self.number, "seed": self.seed, "options": options}
-        self.path.write_text(json.dumps(header) + "\n")
+        header = json.dumps({"set": self.number, "seed": self.seed, "options": options}) + "\n"
+        write_whole(self.path, lambda file: file.write(header.encode()))
 
     def read(self) -> None:
-        """Read what an earlier run kept; a last line that was cut off is dropped.
+        """Read what an earlier run kept; a last line that was cut off is dropped, here and there.
 
         Raises `ValueError` where there is nothing, or a file of something else.
         """
         if not self.path.exists():
             raise ValueError(f"there is no {self.path}: nothing has been graded into this --out")
+        content = self.path.read_bytes()
+        whole = content[: content.rfind(b"\n") + 1]
         try:
-            head, *lines = self.path.read_text(encoding="utf-8").split("\n")
+            head, *lines = whole.decode("utf-8").removesuffix("\n").split("\n")
             header = json.loads(head)
             self.number, self.seed = header["set"], header["seed"]
             self.options = header["options"]
-            for line in lines[:-1]:
+            for line in lines:
                 record = json.loads(line)
                 marks = {id: Mark(**mark) for id, mark in record.pop("marks").items()}
                 self.results[record["file"]] = Result(**record, marks=marks)
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"{self.path} holds no results of a grading ({error})") from None
+        if whole != content:
+            write_whole(self.path, lambda file: file.write(whole))
 
     def add(self, result: Result) -> None:
         """Keep a result, on the disk before this returns."""
@@ -223,23 +253,15 @@ def grade_all(
         for name, path in paths.items()
         if only or not _is_done(name, path, records, questions)
     }
-    numbers: queue.Queue[int] = queue.Queue()
-    for number in range(jobs):
-        numbers.put(number)
     stopped = threading.Event()
-    sandboxes: dict[int, Sandbox] = {}
+    sandboxes: dict[str, Sandbox] = {}
 
     def work(name: str) -> None:
         if stopped.is_set():
             raise CancelledError
-        number = numbers.get()
-        try:
-            with Sandbox(mode, number) as sandboxes[number]:
-                result = grade_notebook(
-                    todo[name], asked, sandboxes[number], oracle, records.seed, name
-                )
-        finally:
-            numbers.put(number)
+        with Sandbox(mode) as sandbox:
+            sandboxes[name] = sandbox
+            result = grade_notebook(todo[name], asked, sandbox, oracle, records.seed, name)
         if stopped.is_set():  # its sandbox was ended, and its last marks say nothing
             raise CancelledError
         if only and name in records.results:
@@ -265,111 +287,6 @@ def _is_done(name: str, path: Path, records: Records, questions: Sequence[Questi
     known = records.results.get(name)
     return (
         known is not None
-        and known.digest == hashlib.sha256(path.read_bytes()).hexdigest()
+        and known.digest == digest(path)
         and {q.id for q in questions} <= set(known.marks)
     )
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One line of a roster: whose notebook a file is, and when it came in."""
-
-    file: str
-    student: str
-    submitted: str = ""
-
-
-def read_roster(path: Path) -> list[Entry]:
-    """Read a CSV with the columns `file`, `student` and, if wanted, `submitted` (ISO 8601).
-
-    Spreadsheets of some countries write semicolons, which is fine. Raises `ValueError` for missing
-    columns, a file or a student twice, or a date that is none.
-    """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise ValueError(f"{path} is not in UTF-8; save it as “CSV UTF-8”") from None
-    head = text.partition("\n")[0]
-    with io.StringIO(text, newline="") as file:
-        rows = csv.DictReader(file, delimiter=";" if ";" in head and "," not in head else ",")
-        if missing := {"file", "student"} - set(rows.fieldnames or ()):
-            raise ValueError(f"{path} has no column {' and '.join(sorted(missing))}; add it")
-        entries = [
-            Entry(
-                PurePosixPath(row["file"] or "").as_posix(),
-                row["student"] or "",
-                row.get("submitted") or "",
-            )
-            for row in rows
-        ]
-    for name in ("file", "student"):
-        values = sorted(getattr(entry, name) for entry in entries)
-        for a, b in itertools.pairwise(values):
-            if a == b:
-                raise ValueError(f"{path} has {name} {a!r} twice; each has one line")
-    for entry in entries:
-        if entry.submitted:
-            parse_date(entry.submitted, f"{path}: submitted of {entry.student}")
-    return entries
-
-
-def parse_date(text: str, where: str) -> datetime:
-    """Read an ISO 8601 date. Raises `ValueError` that names where it stood."""
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError(f"{where} is {text!r}; give a date such as 2027-01-31T23:59") from None
-
-
-def days_late(submitted: str, due: datetime | None) -> int:
-    """Count the days begun after the due date."""
-    if due is None or not submitted:
-        return 0
-    when = datetime.fromisoformat(submitted)
-    if (when.tzinfo is None) != (due.tzinfo is None):  # both are of this machine's clock then
-        when, due = when.astimezone(), due.astimezone()
-    return max(0, math.ceil((when - due).total_seconds() / 86_400))
-
-
-def rows(
-    results: Mapping[str, Result],
-    questions: Sequence[Question],
-    roster: Sequence[Entry],
-    due: datetime | None,
-    late: float,
-) -> Iterator[dict[str, object]]:
-    """Yield one row per student, by file name: marks, what was taken off, and each reason."""
-    known = {entry.file: entry for entry in roster}
-    of = sum(q.points for q in questions)
-    for name in sorted({*results, *known}):
-        result, entry = results.get(name), known.get(name, Entry(name, ""))
-        row: dict[str, object] = {
-            "student": entry.student or name.removesuffix(".ipynb"),
-            "file": name,
-        }
-        if result is None:
-            note = NOTHING
-            score, days = 0.0, 0
-        else:
-            days = days_late(entry.submitted, due)
-            score = round(result.score * max(0.0, 1 - late / 100 * days), 2)
-            note = _note(result, entry, bool(roster) and name not in known, due)
-        row |= {"score": score, "of": of, "days late": days, "note": note}
-        for q in questions:
-            mark = result.marks.get(q.id) if result else None
-            row[q.id] = mark.score if mark else 0
-            row[f"{q.id} seconds"] = mark.seconds if mark else 0
-            row[f"{q.id} reason"] = mark.reason if mark else f"{NOTHING.capitalize()}."
-        yield row
-
-
-def _note(result: Result, entry: Entry, stranger: bool, due: datetime | None) -> str:
-    """Say what an instructor should look at."""
-    notes = {
-        "not in the roster": stranger,
-        "no date of submission": due is not None and not entry.submitted,
-        "no question of this set": all(
-            mark.reason.startswith(ABSENT) for mark in result.marks.values()
-        ),
-    }
-    return ", ".join(note for note, holds in notes.items() if holds)

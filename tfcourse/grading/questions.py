@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import inspect
-import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tfcourse.grading.names import used_names
 from tfcourse.grading.wire import Kept, decode, encode
 
 Request = Callable[[dict], dict]
@@ -107,12 +106,18 @@ class Student:
     def _ask(self, **request: Any) -> dict:
         answer = self.request(request)
         if "refused" in answer:
-            raise Wrong(str(answer["refused"]))
-        if str(answer.get("error")).startswith("NotImplementedError"):
-            raise Wrong("Nothing is written yet: the cell still raises NotImplementedError.")
+            raise Wrong(f"{text_of(answer['refused'])} is not allowed in this question.")
         if "error" in answer:
-            raise Wrong(f"Your code raised {answer['error'].rstrip('.')}.")
+            error = text_of(answer["error"])
+            if error.startswith("NotImplementedError"):
+                raise Wrong("Nothing is written yet: the cell still raises NotImplementedError.")
+            raise Wrong(f"Your code raised {error.rstrip('.')}.")
         return answer
+
+
+def text_of(value: Any) -> str:
+    """Return a text from a student's process, cut to one that people read."""
+    return value[:400] if isinstance(value, str) else "what is no text"
 
 
 def _same(a: Tensor, b: Any) -> bool:
@@ -193,9 +198,7 @@ class Question:
 
         `source` is the answer's cell, and `shared` are cells whose names it may use.
         """
-        # The cell's last line names its own function. PyTorch's of that name the worker refuses.
-        named = used_names(source, shared) & set(self.forbid) - {self.name}
-        if named:
+        if named := used_names(source, shared) & {*self.forbid, "grading"}:
             names = ", ".join(sorted(named))
             return f"The cell uses {names}, which this question does not allow."
         for title, check in checks:
@@ -213,56 +216,6 @@ class Question:
 def first_line(check: Check) -> str:
     """Return what a check looks at: the first line of its docstring, without the full stop."""
     return (inspect.getdoc(check) or check.__name__).splitlines()[0].rstrip(".")
-
-
-def used_names(source: str, shared: Sequence[str] = ()) -> set[str]:
-    """Return what code imports, looks up as attributes, or reads without giving it a value.
-
-    A name that a cell of `shared` gives a value, as in `Norm = nn.LayerNorm`, stands for the names
-    that are used there.
-    """
-    behind: dict[str, set[str]] = {}
-    for statement in (s for cell in shared for s in _parse(cell).body):
-        for name in _given(statement):
-            behind.setdefault(name, set()).update(_used(statement))
-    found = _used(_parse(source))
-    todo = list(found)
-    while todo:
-        new = behind.pop(todo.pop(), set()) - found
-        found |= new
-        todo += new
-    return found
-
-
-def _parse(source: str) -> ast.Module:
-    try:
-        return ast.parse(textwrap.dedent(source))
-    except SyntaxError:
-        return ast.Module([], [])
-
-
-def _given(code: ast.AST) -> set[str]:
-    """Return the names to which code gives a value."""
-    given = set()
-    for node in ast.walk(code):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            given.add(node.id)
-        elif isinstance(node, ast.arg):
-            given.add(node.arg)
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            given.add(node.name)
-        elif isinstance(node, ast.alias) and node.asname:
-            given.add(node.asname)
-    return given
-
-
-def _used(code: ast.AST) -> set[str]:
-    """Return the names that code imports, looks up, or reads without giving them a value."""
-    nodes = list(ast.walk(code))
-    read = {n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Store)}
-    looked_up = {n.attr for n in nodes if isinstance(n, ast.Attribute)}
-    imported = {n.name.rpartition(".")[2] for n in nodes if isinstance(n, ast.alias)}
-    return (read - _given(code)) | looked_up | imported
 
 
 def tensor(value: Any, shape: Sequence[int], what: str = "The result") -> Tensor:

@@ -7,6 +7,7 @@ sandbox and reads results, as JSON lines.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -19,12 +20,14 @@ from pathlib import Path
 from typing import Literal
 
 import tfcourse
-from tfcourse.grading.questions import Lost, LostCell, Question, Student
+from tfcourse.grading.questions import Lost, LostCell, Question, Student, text_of
 
 Mode = Literal["bubblewrap", "uid", "unsafe"]
 PACKAGE = Path(tfcourse.__file__).resolve().parent
 FIRST_UID = 61_000
 """A submission runs as a user of this number or above; no person has it."""
+UIDS = 4_000
+"""So many users in turn: what one may leave behind in the kernel, the next ones cannot read."""
 START = 60.0
 """Seconds that a sandbox may take to import torch."""
 MOST = 64 * 2**20
@@ -57,6 +60,8 @@ def command(mode: Mode, control: int, uid: int) -> list[str]:
         elif os.path.exists(path):
             binds += ["--ro-bind", path, path]
     python = {sys.prefix, sys.base_prefix, str(Path(sys.executable).resolve().parents[1])}
+    installed = any(PACKAGE.is_relative_to(path) for path in ("/usr", *python))
+    seen = ["/course/tfcourse", *([str(PACKAGE)] if installed else [])]
     for path in sorted(python):
         if not path.startswith("/usr"):
             binds += ["--ro-bind", path, path]
@@ -68,13 +73,16 @@ def command(mode: Mode, control: int, uid: int) -> list[str]:
         # To become the unused user; with the change of user both are gone.
         *(["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"] if as_root else []),
         # First, so that an environment that lies below /tmp can be seen in it.
-        *("--proc", "/proc", "--dev", "/dev", "--size", str(2**28), "--tmpfs", "/tmp"),
+        *("--proc", "/proc", "--dev", "/dev"),
+        *("--perms", "1777", "--size", str(2**28), "--tmpfs", "/tmp"),
+        *("--perms", "1777", "--size", str(2**28), "--tmpfs", "/dev/shm"),  # multiprocessing's
         # Else bubblewrap makes them with mode 700, and the unused user could import nothing more.
         *(word for path in _above([*sorted(python), "/course/tfcourse"]) for word in _open(path)),
         *binds,
         *("--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"),
         *("--ro-bind", str(PACKAGE), "/course/tfcourse"),
-        *("--tmpfs", "/course/tfcourse/grading/sets"),  # what the checks compare with
+        # What the checks compare with, also where the package was installed.
+        *(word for package in seen for word in ("--tmpfs", f"{package}/grading/sets")),
         *("--perms", "1777", "--dir", "/tmp/home", "--chdir", "/tmp/home"),
         *(word for name, value in ENVIRONMENT.items() for word in ("--setenv", name, value)),
         *("--setenv", "PYTHONPATH", "/course"),
@@ -105,12 +113,13 @@ ENVIRONMENT = {
 class Sandbox:
     """One submission's sandbox. Start it with `with`; ask for each question's `student`.
 
-    `number` tells sandboxes apart that run at the same time. Raises `SandboxError` where the host
-    cannot start one.
+    Raises `SandboxError` where the host cannot start one.
     """
 
-    def __init__(self, mode: Mode = "bubblewrap", number: int = 0) -> None:
-        self.mode, self.number = mode, number
+    started = itertools.count()
+
+    def __init__(self, mode: Mode = "bubblewrap") -> None:
+        self.mode, self.number = mode, next(Sandbox.started) % UIDS
         self.process: subprocess.Popen | None = None
         self.closed = False
 
@@ -166,8 +175,9 @@ class Sandbox:
         """Run a question's cells in a process of its own; give the student's answer to the checks.
 
         `own` is the question's cell, `shared` the cells before it that belong to no question.
-        Raises `LostCell` where a shared cell does not come to an end, and `Lost` where its own does
-        not, or raises. Whatever the process does, the next question gets a fresh one.
+        Shared cells have the question's time three times over, and its own cell with all checks
+        once. Raises `LostCell` where a shared cell does not come to an end, and `Lost` where its
+        own does not, or raises. Whatever the process does, the next question gets a fresh one.
         """
         ours, theirs = socket.socketpair()
         message = {
@@ -175,20 +185,21 @@ class Sandbox:
             "own": own,
             "cells": list(shared),
             "forbid": list(question.forbid),
-            "seconds": question.seconds,
+            "seconds": 4 * question.seconds,
         }
         try:
             with ours:
                 self._tell(message, theirs)
-                channel = Channel(ours, question.seconds)
+                channel = Channel(ours, 3 * question.seconds)
                 for source in shared:
                     try:
                         channel.read()
                     except Lost:
                         raise LostCell(source) from None
+                channel.begin(question.seconds)
                 answer = channel.read()
                 if "error" in answer:
-                    raise Lost(f"The cell raised {answer['error']}")
+                    raise Lost(f"The cell raised {text_of(answer['error'])}")
                 yield Student(channel.request, question.name)
         finally:
             self._tell({"op": "stop"})
@@ -221,9 +232,12 @@ class Channel:
     """Requests to a question's process and its answers, all within one deadline."""
 
     def __init__(self, pipe: socket.socket, seconds: float) -> None:
-        self.pipe, self.seconds = pipe, seconds
-        self.end = time.monotonic() + seconds
-        self.buffer = bytearray()
+        self.pipe, self.buffer = pipe, bytearray()
+        self.begin(seconds)
+
+    def begin(self, seconds: float) -> None:
+        """Count the time anew."""
+        self.seconds, self.end = seconds, time.monotonic() + seconds
 
     def request(self, message: dict) -> dict:
         """Send a request and read its answer. Raises `Lost` as `read` does."""

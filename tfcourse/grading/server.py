@@ -7,13 +7,17 @@ On it come JSON lines, `start` (with a socket of its own for the question) and `
 from __future__ import annotations
 
 import array
+import ast
+import codeop
 import contextlib
 import json
+import linecache
 import os
 import resource
 import signal
 import socket
 import sys
+import types
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -21,10 +25,11 @@ import torch
 import torch._dynamo  # by torch.func and parts of tfcourse; once here, not once per question
 
 import tfcourse.grading
+from tfcourse.grading.names import parse
 from tfcourse.grading.worker import Worker
 
-MEMORY = 3 * 2**30
-"""Bytes of its own that a question's process may have."""
+MEMORY = 4 * 2**30
+"""Bytes of addresses that a question's process may have; Python and torch take 0.7 GiB."""
 FILES = 64 * 2**20
 """Bytes that it may write into one file."""
 PROCESSES = 128
@@ -38,10 +43,13 @@ def main(control: int, uid: int) -> None:
         os.setgid(uid)
         os.setuid(uid)
     torch.set_num_threads(1)
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")  # where memory runs short, this goes first
     channel.sendall(b"ready\n")
     while True:
         message, fds = _receive(channel)
-        if message is None:
+        if message is None:  # the grader is gone
+            _end_all()
             return
         if message["op"] == "start":
             if os.fork() == 0:
@@ -103,7 +111,7 @@ def _send(lines: Any, answer: dict) -> None:
 
 def _limit(seconds: float) -> None:
     for what, most in (
-        (resource.RLIMIT_DATA, MEMORY),
+        (resource.RLIMIT_AS, MEMORY),
         (resource.RLIMIT_FSIZE, FILES),
         (resource.RLIMIT_NPROC, PROCESSES),
         (resource.RLIMIT_CORE, 0),
@@ -119,21 +127,35 @@ def run_cells(
 ) -> tuple[dict[str, Any], str]:
     """Run the shared cells, then the question's own; return all names, and what went wrong in it.
 
-    `done` is called after each shared cell. What one raises is left to the question's cell to
-    notice.
+    `done` is called after each shared cell. A statement there that raises, such as the import of
+    what only Colab has, is left out: the question's cell will notice what it needs.
     """
     tfcourse.grading.check = lambda id, answer: None  # it is graded now; once is enough
-    objects: dict[str, Any] = {"__name__": "__main__"}
-    for source in cells:
-        with contextlib.suppress(BaseException):
-            exec(compile(source, "<shared cell>", "exec"), objects)
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    # A notebook has `display` without an import; here is nobody to look.
+    main.display = lambda *args, **kwargs: None  # type: ignore[attr-defined]
+    objects = vars(main)
+    compiler = codeop.Compile()  # an import from __future__ holds for the cells after it, too
+    compiler.flags = 0
+    for i, source in enumerate(cells):
+        name = _remember(f"<cell {i}>", source)
+        for statement in parse(source).body:
+            with contextlib.suppress(BaseException):
+                one = ast.Module([statement], [])
+                exec(compiler(one, name, "exec"), objects)  # type: ignore[arg-type]
         done()
     try:
-        exec(compile(own, "<your cell>", "exec"), objects)
+        exec(compiler(own, _remember("<your cell>", own), "exec"), objects)
     except BaseException as error:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
         return {}, f"{type(error).__name__}{line}: {str(error)[:200]}"
     return objects, ""
+
+
+def _remember(name: str, source: str) -> str:
+    """Keep a cell's source where `inspect` looks for it, as a notebook does; return its name."""
+    linecache.cache[name] = len(source), None, source.splitlines(keepends=True), name
+    return name
 
 
 if __name__ == "__main__":

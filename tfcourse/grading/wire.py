@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 
 DTYPES = {
@@ -45,16 +46,20 @@ class Tool:
 def encode(value: Any, keep: Callable[[Any], Kept] | None = None) -> Any:
     """Turn a value into JSON; `keep` is asked for what has to stay where it is.
 
-    Raises `NotAnAnswer` for other types. Types are compared exactly: an object of a subclass may
-    answer as it likes when it is compared.
+    NumPy's numbers count as numbers, a `NamedTuple` as a tuple. Raises `NotAnAnswer` for other
+    types. Types are compared exactly: an object of a subclass may answer as it likes when it is
+    compared.
     """
+    if isinstance(value, np.generic):
+        value = value.item()
     kind = type(value)
     if value is None or kind in (bool, int, float, str):
         return value
     if kind in (torch.Tensor, torch.nn.Parameter):
         return _encode_tensor(value.detach())
-    if kind in (list, tuple):
-        return {kind.__name__: [encode(item, keep) for item in value]}
+    if kind in (list, tuple) or (issubclass(kind, tuple) and hasattr(kind, "_fields")):
+        name = "list" if kind is list else "tuple"
+        return {name: [encode(item, keep) for item in value]}
     if kind is dict:
         return {"dict": [[encode(k, keep), encode(v, keep)] for k, v in value.items()]}
     if kind is Kept:
@@ -117,8 +122,13 @@ def _encode_tensor(tensor: torch.Tensor) -> dict:
 
 def _decode_tensor(code: dict) -> torch.Tensor:
     dtype, shape = DTYPES.get(code.get("dtype", "")), _list(code.get("shape"))
-    if dtype is None or any(type(n) is not int or n < 0 for n in shape):
-        raise ValueError(f"no tensor: dtype {code.get('dtype')!r}, shape {shape!r}")
+    # So many axes, and so long ones, no answer has; their product takes hours to compute.
+    if (
+        dtype is None
+        or len(shape) > 16
+        or any(type(n) is not int or not 0 <= n < 2**40 for n in shape)
+    ):
+        raise ValueError("no tensor: its dtype or shape is none")
     data = bytearray(base64.b64decode(code["tensor"], validate=True))
     if len(data) != math.prod(shape) * dtype.itemsize:
         raise ValueError(f"{len(data)} bytes are no tensor of shape {shape}")

@@ -32,7 +32,7 @@ class Forbid(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         name = getattr(func, "__name__", "")
         if name in self.names:
-            raise Forbidden(f"{name} is not allowed in this question.")
+            raise Forbidden(name)
         return func(*args, **(kwargs or {}))
 
 
@@ -116,9 +116,9 @@ class Worker:
                 leaves |= {k: p for k, p in target.named_parameters() if p.requires_grad}
             found: Sequence[torch.Tensor | None] = [None] * len(leaves)
             if isinstance(value, torch.Tensor) and value.requires_grad:  # else nothing leads back
-                found = torch.autograd.grad(
-                    (value * weights).sum(), list(leaves.values()), allow_unused=True
-                )
+                with torch.enable_grad():  # a student's cell may have switched it off
+                    weighted = (value * weights).sum()
+                found = torch.autograd.grad(weighted, list(leaves.values()), allow_unused=True)
             answer["gradients"] = encode(dict(zip(leaves, found, strict=True)))
         return answer
 
