@@ -3,6 +3,7 @@
 import math
 
 import torch
+from torch.nn import functional as F
 
 from tfcourse.grading.oracle import Hidden
 from tfcourse.grading.questions import (
@@ -170,10 +171,11 @@ def _(student, draw):
 
 @HIDDEN.check("01.position_cosine")
 def _(student, draw):
-    """Very long and very short vectors: their directions alone count."""
-    for size in (1e-3, 1e4):
-        x = size * (draw.normal(2, 5, 8) + draw.normal(8))
-        check_cosine(student, x, f" The vectors have lengths of about {3 * size:g} here.")
+    """The shortest and the longest vectors: their directions alone count."""
+    for low, high in ((0.001, 0.002), (50_000, 100_000)):
+        directions = F.normalize(draw.normal(2, 5, 8) + draw.normal(8), dim=-1)
+        x = draw.uniform(low, high, 2, 5, 1) * directions
+        check_cosine(student, x, f" The vectors have lengths of {low:,} to {high:,} here.")
 
 
 @HIDDEN.check("01.position_cosine")

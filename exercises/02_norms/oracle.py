@@ -30,9 +30,12 @@ from tfcourse.grading.sets.norm_modules import (
 )
 from tfcourse.grading.sets.norms import check_fold, check_layer_norm_gradient, check_leaks
 from tfcourse.grading.wire import Tool
-from tfcourse.norms import LayerNorm
+from tfcourse.norms import LayerNorm, RMSNorm
 
 HIDDEN = Hidden()
+LOST_DIGITS = (
+    "Near 10,000 the result is far off: digits are lost. Which step subtracts large numbers?"
+)
 
 
 def check_gradients(student, draw, function, detached, *inputs):
@@ -92,8 +95,7 @@ def _(student, draw):
 def _(student, draw):
     """Numbers far from 0."""
     x = 1e4 + draw.normal(3, 16)
-    says = "Near 10,000 the result is far off: digits are lost. Which step subtracts large numbers?"
-    check_layer_norm(student, x, torch.ones(16), torch.zeros(16), 1e-5, 0.02, says)
+    check_layer_norm(student, x, torch.ones(16), torch.zeros(16), 1e-5, 0.02, LOST_DIGITS)
 
 
 @HIDDEN.check("02.layer_norm")
@@ -222,18 +224,29 @@ def _(student, draw):
         check_layer_norm_module(student, draw, x, 1e-5, tolerance, says)
 
 
-@HIDDEN.check("02.layer_norm_module")
-def _(student, draw):
-    """One rounding, at the end, of numbers of half precision."""
-    ours = LayerNorm(64, 1e-5)
-    module = loaded(student, draw, ours, 64, 1e-5)
+def check_one_rounding(student, draw, ours, names, says):
+    """See that numbers of half precision are rounded once, at the end."""
+    module = loaded(student, draw, ours, 64, 1e-5, names=names)
     for dtype in (torch.float16, torch.bfloat16):
         x = draw.normal(8, 64).to(dtype)
         right = ours(x.float()).detach()
         error = (tensor(student.call(module, x), x.shape).float() - right).abs()
         rounded = error <= 0.51 * torch.finfo(dtype).eps * right.abs() + 1e-5
-        says = f"In {dtype} the result is rounded more than once. Is γ or β applied after the cast?"
-        require(bool(rounded.all()), says)
+        require(bool(rounded.all()), f"In {dtype} the result is rounded more than once. {says}")
+
+
+@HIDDEN.check("02.layer_norm_module")
+def _(student, draw):
+    """One rounding, at the end, of numbers of half precision."""
+    says = "Is γ or β applied after the cast?"
+    check_one_rounding(student, draw, LayerNorm(64, 1e-5), ("weight", "bias"), says)
+
+
+@HIDDEN.check("02.layer_norm_module")
+def _(student, draw):
+    """Numbers far from 0."""
+    x = 1e4 + draw.normal(3, 16)
+    check_layer_norm_module(student, draw, x, 1e-5, 0.02, LOST_DIGITS)
 
 
 @HIDDEN.check("02.layer_norm_module")
@@ -262,6 +275,13 @@ def _(student, draw):
             "Which number on the way does not fit into float16?"
         )
         check_half(student, draw, float(value), 1e-12, says)
+
+
+@HIDDEN.check("02.rms_norm_module")
+def _(student, draw):
+    """One rounding, at the end, of numbers of half precision."""
+    says = "Is γ applied after the cast?"
+    check_one_rounding(student, draw, RMSNorm(64, 1e-5), ("weight",), says)
 
 
 @HIDDEN.check("02.rms_norm_module")

@@ -116,3 +116,11 @@ def layer_norm(x, gain, shift, eps):
     axes = tuple(range(1, x.ndim)) or (0,)
     centred = x - x.mean(dim=axes, keepdim=True)
     return gain * centred / (centred.square().mean(dim=axes, keepdim=True) + eps).sqrt() + shift
+
+
+# wrong: calls the package's own
+def layer_norm(x, gain, shift, eps):
+    from tfcourse.norms import LayerNorm as Library
+
+    norm = Library(x.shape[-1], eps)
+    return gain * norm(x) + shift

@@ -192,3 +192,28 @@ def layer_norm_gradient(x, g, eps):
     root = (x.square().mean(-1, keepdim=True) + eps).sqrt()
     normed = x / root
     return (g - normed * (g * normed).mean(-1, keepdim=True)) / root
+
+
+# wrong: ε outside of the root
+def layer_norm_gradient(x, g, eps):
+    variance, mean = torch.var_mean(x, dim=-1, correction=0, keepdim=True)
+    root = variance.sqrt() + eps
+    normed = (x - mean) / root
+    return (g - g.mean(-1, keepdim=True) - normed * (g * normed).mean(-1, keepdim=True)) / root
+
+
+# wrong: the gradient of a norm whose ε stands outside of the root
+def layer_norm_gradient(x, g, eps):
+    centred = x - x.mean(-1, keepdim=True)
+    sigma = centred.square().mean(-1, keepdim=True).sqrt()
+    through_sigma = centred / sigma * (g * centred).mean(-1, keepdim=True) / (sigma + eps) ** 2
+    return (g - g.mean(-1, keepdim=True)) / (sigma + eps) - through_sigma
+
+
+# wrong: calls the package's own for the normed vector
+def layer_norm_gradient(x, g, eps):
+    from tfcourse.norms import LayerNorm
+
+    normed = LayerNorm(x.shape[-1], eps)(x)
+    root = (x.var(dim=-1, correction=0, keepdim=True) + eps).sqrt()
+    return (g - g.mean(-1, keepdim=True) - normed * (g * normed).mean(-1, keepdim=True)) / root

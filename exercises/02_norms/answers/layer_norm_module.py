@@ -240,3 +240,30 @@ class LayerNorm(nn.Module):
         centred = wide - wide.mean(dim=-1, keepdim=True)
         normed = centred / (centred.square().mean(dim=-1, keepdim=True) + self.eps).sqrt()
         return normed.to(x.dtype) * self.weight.to(x.dtype) + self.bias.to(x.dtype)
+
+
+# wrong: calls the package's own
+from tfcourse.norms import LayerNorm
+
+
+# wrong: derives from the package's own
+from tfcourse import norms
+
+
+class LayerNorm(norms.LayerNorm):
+    pass
+
+
+# wrong: E[x²] − μ², which loses its digits far from 0
+class LayerNorm(nn.Module):
+    def __init__(self, d_model, eps):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+
+    def forward(self, x):
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        mean = wide.mean(dim=-1, keepdim=True)
+        variance = wide.square().mean(dim=-1, keepdim=True) - mean.square()
+        return (self.weight * (wide - mean) / (variance + self.eps).sqrt() + self.bias).to(x.dtype)

@@ -29,7 +29,7 @@ class RMSNorm(nn.Module):
         return (y * self.weight.float()).type_as(x)
 
 
-# right: the norm rounded before the gain, as in published code
+# wrong: the norm rounded before the gain, as in published code
 class RMSNorm(nn.Module):
     def __init__(self, d_model, eps):
         super().__init__()
@@ -267,3 +267,28 @@ class RMSNorm(nn.Module):
     def forward(self, x):
         size = (x.float().square().mean(dim=-1, keepdim=True) + self.eps).sqrt().to(x.dtype)
         return (self.weight * (x / size)).to(x.dtype)
+
+
+# wrong: calls the package's own
+from tfcourse.norms import RMSNorm
+
+
+# wrong: derives from the package's own
+from tfcourse import norms
+
+
+class RMSNorm(norms.RMSNorm):
+    pass
+
+
+# wrong: the gain after the cast
+class RMSNorm(nn.Module):
+    def __init__(self, d_model, eps):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(d_model))
+
+    def forward(self, x):
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        normed = wide / (wide.square().mean(dim=-1, keepdim=True) + self.eps).sqrt()
+        return (self.weight * normed.to(x.dtype)).to(x.dtype)

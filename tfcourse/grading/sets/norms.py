@@ -36,7 +36,7 @@ fold = Question(
     "02.fold",
     "fold",
     title="Fold γ and β into the next layer",
-    points=3,
+    points=2,
     minutes=10,
     difficulty=2,
     section=f"{CHAPTER}#gain-and-shift-fold-away",
@@ -215,7 +215,7 @@ layer_norm_gradient = Question(
     "02.layer_norm_gradient",
     "layer_norm_gradient",
     title="The gradient of LayerNorm, by hand",
-    points=5,
+    points=4,
     minutes=20,
     difficulty=3,
     section=f"{CHAPTER}#layernorm-by-hand",
@@ -257,6 +257,7 @@ def check_layer_norm_gradient(
     (right,) = torch.autograd.grad((norm_over(given, eps) * g).sum(), given)
     normed, variance = norm_over(x, eps), x.var(dim=-1, keepdim=True, correction=0)
     root, unit, d = (variance + eps).sqrt(), norm_over(x, 0.0), x.shape[-1]
+    beside = variance.sqrt() + eps
     mean, along = g.mean(dim=-1, keepdim=True), (g * normed).mean(dim=-1, keepdim=True)
     square = x.square().mean(dim=-1, keepdim=True)
     more = tuple(range(1, x.ndim)) or (0,)
@@ -292,6 +293,11 @@ def check_layer_norm_gradient(
         "It is 0 everywhere. LayerNorm does notice most movements of x.": torch.zeros_like(right),
         "ε looks left out everywhere.": carry_back(g, unit, variance.sqrt()),
         "ε looks left out of the last divisor.": right * root / variance.sqrt(),
+        "ε looks added outside of the root.": carry_back(g, normed * root / beside, beside),
+        "It looks like the gradient of a norm whose ε stands outside of the root.": (
+            g - mean - unit * (g * normed).mean(dim=-1, keepdim=True) * root / beside
+        )
+        / beside,
     }
     shrunk = bool(eps > 1e-4 * variance.min())
     compare(y, right, mistakes, says or fault_of_gradient(y, normed, shrunk), tolerance)
