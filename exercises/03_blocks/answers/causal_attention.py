@@ -7,10 +7,11 @@ from torch.nn import functional as F
 
 
 class Start(nn.Module):
-    def __init__(self, d, n_heads):
+    def __init__(self, d_model, n_heads):
         super().__init__()
         self.n_heads = n_heads
-        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
+        self.qkv = nn.Linear(d_model, 3 * d_model, bias=False)
+        self.out = nn.Linear(d_model, d_model, bias=False)
 
     def split(self, x):
         return rearrange(self.qkv(x), "b l (t h k) -> t b h l k", t=3, h=self.n_heads)
@@ -24,11 +25,11 @@ class Start(nn.Module):
 
 # right: split, scores, mask, softmax, merge
 class CausalAttention(nn.Module):
-    def __init__(self, d, n_heads):
+    def __init__(self, d_model, n_heads):
         super().__init__()
         self.n_heads = n_heads
-        self.qkv = nn.Linear(d, 3 * d, bias=False)
-        self.out = nn.Linear(d, d, bias=False)
+        self.qkv = nn.Linear(d_model, 3 * d_model, bias=False)
+        self.out = nn.Linear(d_model, d_model, bias=False)
 
     def forward(self, x):
         B, L, d = x.shape
@@ -43,10 +44,11 @@ class CausalAttention(nn.Module):
 
 # right: one head after the other
 class CausalAttention(nn.Module):
-    def __init__(self, d, n_heads):
+    def __init__(self, d_model, n_heads):
         super().__init__()
-        self.d_k = d // n_heads
-        self.out, self.qkv = nn.Linear(d, d, bias=False), nn.Linear(d, 3 * d, bias=False)
+        self.d_k = d_model // n_heads
+        self.out = nn.Linear(d_model, d_model, bias=False)
+        self.qkv = nn.Linear(d_model, 3 * d_model, bias=False)
 
     def forward(self, x):
         L, heads = x.shape[1], []
@@ -60,11 +62,11 @@ class CausalAttention(nn.Module):
 
 # right: einsum, and a mask that is added
 class CausalAttention(nn.Module):
-    def __init__(self, d, n_heads):
+    def __init__(self, d_model, n_heads):
         super().__init__()
         self.n_heads = n_heads
-        self.qkv = nn.Linear(d, 3 * d, bias=False)
-        self.out = nn.Linear(d, d, bias=False)
+        self.qkv = nn.Linear(d_model, 3 * d_model, bias=False)
+        self.out = nn.Linear(d_model, d_model, bias=False)
 
     def forward(self, x):
         q, k, v = rearrange(self.qkv(x), "b l (t h k) -> t b h l k", t=3, h=self.n_heads)
@@ -75,12 +77,7 @@ class CausalAttention(nn.Module):
 
 
 # wrong: not divided
-class CausalAttention(nn.Module):
-    def __init__(self, d, n_heads):
-        super().__init__()
-        self.n_heads = n_heads
-        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
-
+class CausalAttention(Start):
     def forward(self, x):
         q, k, v = rearrange(self.qkv(x), "b l (t h k) -> t b h l k", t=3, h=self.n_heads)
         above = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
@@ -89,12 +86,7 @@ class CausalAttention(nn.Module):
 
 
 # wrong: divided by the root of d
-class CausalAttention(nn.Module):
-    def __init__(self, d, n_heads):
-        super().__init__()
-        self.n_heads = n_heads
-        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
-
+class CausalAttention(Start):
     def forward(self, x):
         q, k, v = rearrange(self.qkv(x), "b l (t h k) -> t b h l k", t=3, h=self.n_heads)
         above = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
@@ -104,12 +96,7 @@ class CausalAttention(nn.Module):
 
 
 # wrong: no mask
-class CausalAttention(nn.Module):
-    def __init__(self, d, n_heads):
-        super().__init__()
-        self.n_heads = n_heads
-        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
-
+class CausalAttention(Start):
     def forward(self, x):
         q, k, v = rearrange(self.qkv(x), "b l (t h k) -> t b h l k", t=3, h=self.n_heads)
         weights = (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1)
@@ -117,12 +104,7 @@ class CausalAttention(nn.Module):
 
 
 # wrong: reads one position of the future
-class CausalAttention(nn.Module):
-    def __init__(self, d, n_heads):
-        super().__init__()
-        self.n_heads = n_heads
-        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
-
+class CausalAttention(Start):
     def forward(self, x):
         q, k, v = rearrange(self.qkv(x), "b l (t h k) -> t b h l k", t=3, h=self.n_heads)
         above = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(2)
@@ -131,12 +113,7 @@ class CausalAttention(nn.Module):
 
 
 # wrong: no position reads itself
-class CausalAttention(nn.Module):
-    def __init__(self, d, n_heads):
-        super().__init__()
-        self.n_heads = n_heads
-        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
-
+class CausalAttention(Start):
     def forward(self, x):
         q, k, v = rearrange(self.qkv(x), "b l (t h k) -> t b h l k", t=3, h=self.n_heads)
         hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu()
@@ -145,12 +122,7 @@ class CausalAttention(nn.Module):
 
 
 # wrong: the mask after the softmax
-class CausalAttention(nn.Module):
-    def __init__(self, d, n_heads):
-        super().__init__()
-        self.n_heads = n_heads
-        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
-
+class CausalAttention(Start):
     def forward(self, x):
         q, k, v = rearrange(self.qkv(x), "b l (t h k) -> t b h l k", t=3, h=self.n_heads)
         weights = (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1).tril()
@@ -158,12 +130,7 @@ class CausalAttention(nn.Module):
 
 
 # wrong: softmax down the columns
-class CausalAttention(nn.Module):
-    def __init__(self, d, n_heads):
-        super().__init__()
-        self.n_heads = n_heads
-        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
-
+class CausalAttention(Start):
     def forward(self, x):
         q, k, v = rearrange(self.qkv(x), "b l (t h k) -> t b h l k", t=3, h=self.n_heads)
         above = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
@@ -172,12 +139,7 @@ class CausalAttention(nn.Module):
 
 
 # wrong: split by reshape
-class CausalAttention(nn.Module):
-    def __init__(self, d, n_heads):
-        super().__init__()
-        self.n_heads = n_heads
-        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
-
+class CausalAttention(Start):
     def forward(self, x):
         B, L, d = x.shape
         q, k, v = (t.reshape(B, self.n_heads, L, -1) for t in self.qkv(x).chunk(3, dim=-1))
@@ -187,12 +149,7 @@ class CausalAttention(nn.Module):
 
 
 # wrong: merged by reshape
-class CausalAttention(nn.Module):
-    def __init__(self, d, n_heads):
-        super().__init__()
-        self.n_heads = n_heads
-        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
-
+class CausalAttention(Start):
     def forward(self, x):
         q, k, v = rearrange(self.qkv(x), "b l (t h k) -> t b h l k", t=3, h=self.n_heads)
         above = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
@@ -201,12 +158,7 @@ class CausalAttention(nn.Module):
 
 
 # wrong: rows of qkv by heads first
-class CausalAttention(nn.Module):
-    def __init__(self, d, n_heads):
-        super().__init__()
-        self.n_heads = n_heads
-        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
-
+class CausalAttention(Start):
     def forward(self, x):
         B, L, d = x.shape
         heads = self.qkv(x).reshape(B, L, self.n_heads, -1).transpose(1, 2)
@@ -217,12 +169,7 @@ class CausalAttention(nn.Module):
 
 
 # wrong: no output projection
-class CausalAttention(nn.Module):
-    def __init__(self, d, n_heads):
-        super().__init__()
-        self.n_heads = n_heads
-        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
-
+class CausalAttention(Start):
     def forward(self, x):
         q, k, v = rearrange(self.qkv(x), "b l (t h k) -> t b h l k", t=3, h=self.n_heads)
         above = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
@@ -232,9 +179,10 @@ class CausalAttention(nn.Module):
 
 # wrong: one head, whatever is asked
 class CausalAttention(nn.Module):
-    def __init__(self, d, n_heads):
+    def __init__(self, d_model, n_heads):
         super().__init__()
-        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
+        self.qkv = nn.Linear(d_model, 3 * d_model, bias=False)
+        self.out = nn.Linear(d_model, d_model, bias=False)
 
     def forward(self, x):
         q, k, v = self.qkv(x).chunk(3, dim=-1)
@@ -245,10 +193,11 @@ class CausalAttention(nn.Module):
 
 # wrong: a mask of fixed size
 class CausalAttention(nn.Module):
-    def __init__(self, d, n_heads):
+    def __init__(self, d_model, n_heads):
         super().__init__()
         self.n_heads = n_heads
-        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
+        self.qkv = nn.Linear(d_model, 3 * d_model, bias=False)
+        self.out = nn.Linear(d_model, d_model, bias=False)
         above = torch.ones(128, 128, dtype=torch.bool).triu(1)
         self.register_buffer("above", above, persistent=False)
 
@@ -261,12 +210,7 @@ class CausalAttention(nn.Module):
 
 
 # wrong: weights without gradient
-class CausalAttention(nn.Module):
-    def __init__(self, d, n_heads):
-        super().__init__()
-        self.n_heads = n_heads
-        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
-
+class CausalAttention(Start):
     def forward(self, x):
         q, k, v = rearrange(self.qkv(x), "b l (t h k) -> t b h l k", t=3, h=self.n_heads)
         above = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
@@ -275,12 +219,7 @@ class CausalAttention(nn.Module):
 
 
 # wrong: the library's own
-class CausalAttention(nn.Module):
-    def __init__(self, d, n_heads):
-        super().__init__()
-        self.n_heads = n_heads
-        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
-
+class CausalAttention(Start):
     def forward(self, x):
         q, k, v = rearrange(self.qkv(x), "b l (t h k) -> t b h l k", t=3, h=self.n_heads)
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -330,10 +269,10 @@ class CausalAttention(Start):
 
 # wrong: the mask of the first call is kept for all lengths
 class CausalAttention(nn.Module):
-    def __init__(self, d, n_heads):
+    def __init__(self, d_model, n_heads):
         super().__init__()
-        self.qkv = nn.Linear(d, 3 * d, bias=False)
-        self.out = nn.Linear(d, d, bias=False)
+        self.qkv = nn.Linear(d_model, 3 * d_model, bias=False)
+        self.out = nn.Linear(d_model, d_model, bias=False)
         self.n_heads, self.later = n_heads, None
 
     def forward(self, x):
@@ -347,10 +286,10 @@ class CausalAttention(nn.Module):
 
 # right: the mask as a buffer that is no part of the state, made longer when it has to be
 class CausalAttention(nn.Module):
-    def __init__(self, d, n_heads):
+    def __init__(self, d_model, n_heads):
         super().__init__()
-        self.qkv = nn.Linear(d, 3 * d, bias=False)
-        self.out = nn.Linear(d, d, bias=False)
+        self.qkv = nn.Linear(d_model, 3 * d_model, bias=False)
+        self.out = nn.Linear(d_model, d_model, bias=False)
         self.n_heads = n_heads
         self.register_buffer("later", torch.ones(8, 8, dtype=torch.bool).triu(1), persistent=False)
 
@@ -377,3 +316,12 @@ class CausalAttention(Start):
         q, k, v = self.split(x)
         scores = q @ k.mT / math.sqrt(q.shape[-1])
         return self.merge(scores.masked_fill(~self.above(x), -math.inf).softmax(-1) @ v)
+
+
+# wrong: split rightly, the features dealt out in turn when the heads are joined
+class CausalAttention(Start):
+    def forward(self, x):
+        q, k, v = self.split(x)
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        mixed = scores.masked_fill(self.above(x), -math.inf).softmax(-1) @ v
+        return self.out(rearrange(mixed, "b h l k -> b l (k h)"))

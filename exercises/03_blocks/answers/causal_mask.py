@@ -86,3 +86,10 @@ def causal_mask(n_queries, n_keys):
     square = torch.ones(n_queries, n_queries, dtype=torch.bool).tril()
     earlier = torch.ones(n_queries, n_keys - n_queries, dtype=torch.bool)
     return torch.cat([square, earlier], dim=1)
+
+
+# wrong: calls the package's own causal_mask
+def causal_mask(n_queries, n_keys):
+    from tfcourse.attention import causal_mask as own
+
+    return own(n_queries, n_keys)

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 def grouped_attention(q, k, v, mask):
     groups = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
-    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    scores = (q / math.sqrt(q.shape[-1])) @ k.mT
     return scores.masked_fill(~mask, -math.inf).softmax(dim=-1) @ v
 
 
@@ -17,10 +17,10 @@ def grouped_attention(q, k, v, mask):
 def grouped_attention(q, k, v, mask):
     B, H, L, d_k = q.shape
     q = rearrange(q, "b (h g) l k -> b h g l k", h=k.shape[1])
-    scores = torch.einsum("bhglk,bhsk->bhgls", q, k) / d_k**0.5
+    scores = torch.einsum("bhglk,bhmk->bhglm", q / d_k**0.5, k)
     mask = mask[:, :, None] if mask.ndim == 4 else mask  # its axis of heads has size 1
     weights = scores.masked_fill(~mask, -math.inf).softmax(dim=-1)
-    return torch.einsum("bhgls,bhsk->bhglk", weights, v).reshape(B, H, L, d_k)
+    return torch.einsum("bhglm,bhmk->bhglk", weights, v).reshape(B, H, L, d_k)
 
 
 # right: one query head after the other
@@ -29,7 +29,7 @@ def grouped_attention(q, k, v, mask):
     mask = mask.expand(q.shape[0], 1, q.shape[2], k.shape[2])[:, 0]
     results = []
     for h in range(q.shape[1]):
-        scores = q[:, h] @ k[:, h // groups].transpose(-2, -1) / math.sqrt(q.shape[-1])
+        scores = q[:, h] / math.sqrt(q.shape[-1]) @ k[:, h // groups].transpose(-2, -1)
         scores = torch.where(mask, scores, -math.inf)
         results.append(scores.softmax(-1) @ v[:, h // groups])
     return torch.stack(results, dim=1)
@@ -39,7 +39,7 @@ def grouped_attention(q, k, v, mask):
 def grouped_attention(q, k, v, mask):
     groups = q.shape[1] // k.shape[1]
     k, v = k.repeat(1, groups, 1, 1), v.repeat(1, groups, 1, 1)
-    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    scores = (q / math.sqrt(q.shape[-1])) @ k.mT
     return scores.masked_fill(~mask, -math.inf).softmax(dim=-1) @ v
 
 
@@ -58,27 +58,27 @@ def grouped_attention(q, k, v, mask):
 def grouped_attention(q, k, v, mask):
     groups = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(groups, dim=1), torch.cat([v] * groups, dim=1)
-    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    scores = (q / math.sqrt(q.shape[-1])) @ k.mT
     return scores.masked_fill(~mask, -math.inf).softmax(dim=-1) @ v
 
 
 # wrong: the mean of the heads of keys and values
 def grouped_attention(q, k, v, mask):
     k, v = k.mean(dim=1, keepdim=True), v.mean(dim=1, keepdim=True)
-    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    scores = (q / math.sqrt(q.shape[-1])) @ k.mT
     return scores.masked_fill(~mask, -math.inf).softmax(dim=-1) @ v
 
 
 # wrong: the first head of keys and values for all
 def grouped_attention(q, k, v, mask):
-    scores = q @ k[:, :1].mT / math.sqrt(q.shape[-1])
+    scores = (q / math.sqrt(q.shape[-1])) @ k[:, :1].mT
     return scores.masked_fill(~mask, -math.inf).softmax(dim=-1) @ v[:, :1]
 
 
 # wrong: fewer query heads in place of shared keys
 def grouped_attention(q, k, v, mask):
     q = q[:, : k.shape[1]]
-    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    scores = (q / math.sqrt(q.shape[-1])) @ k.mT
     return scores.masked_fill(~mask, -math.inf).softmax(dim=-1) @ v
 
 
@@ -86,14 +86,14 @@ def grouped_attention(q, k, v, mask):
 def grouped_attention(q, k, v, mask):
     groups = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
-    return (q @ k.mT / math.sqrt(q.shape[-1])).softmax(dim=-1) @ v
+    return ((q / math.sqrt(q.shape[-1])) @ k.mT).softmax(dim=-1) @ v
 
 
 # wrong: repeated along the positions
 def grouped_attention(q, k, v, mask):
     B, H, L, d_k = q.shape
-    groups, S = H // k.shape[1], k.shape[2]
-    k, v = (t.repeat_interleave(groups, dim=2).reshape(B, H, S, d_k) for t in (k, v))
+    groups, M = H // k.shape[1], k.shape[2]
+    k, v = (t.repeat_interleave(groups, dim=2).reshape(B, H, M, d_k) for t in (k, v))
     scores = q @ k.mT / math.sqrt(d_k)
     return scores.masked_fill(~mask, -math.inf).softmax(dim=-1) @ v
 
@@ -115,7 +115,7 @@ def grouped_attention(q, k, v, mask):
 def grouped_attention(q, k, v, mask):
     groups = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
-    terms = (q @ k.mT / math.sqrt(q.shape[-1])).exp() * mask
+    terms = ((q / math.sqrt(q.shape[-1])) @ k.mT).exp() * mask
     return terms / terms.sum(dim=-1, keepdim=True) @ v
 
 
@@ -150,4 +150,12 @@ def grouped_attention(q, k, v, mask):
 def grouped_attention(q, k, v, mask):
     n = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(n, 1), v.repeat_interleave(n, 1)
-    return (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(mask, -math.inf).softmax(-1) @ v
+    return ((q / math.sqrt(q.shape[-1])) @ k.mT).masked_fill(mask, -math.inf).softmax(-1) @ v
+
+
+# wrong: divides the products, which have left the range of float16 by then
+def grouped_attention(q, k, v, mask):
+    groups = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    return scores.masked_fill(~mask, -math.inf).softmax(dim=-1) @ v

@@ -6,19 +6,20 @@ from torch.nn import functional as F
 
 
 class Start(nn.Module):
-    def __init__(self, d, d_ff, gated):
+    def __init__(self, d_model, d_ff, gated):
         super().__init__()
-        self.up, self.down = nn.Linear(d, d_ff, bias=False), nn.Linear(d_ff, d, bias=False)
-        self.gate = nn.Linear(d, d_ff, bias=False) if gated else None
+        self.up = nn.Linear(d_model, d_ff, bias=False)
+        self.down = nn.Linear(d_ff, d_model, bias=False)
+        self.gate = nn.Linear(d_model, d_ff, bias=False) if gated else None
 
 
 # right: linear layers
 class MLP(nn.Module):
-    def __init__(self, d, d_ff, gated):
+    def __init__(self, d_model, d_ff, gated):
         super().__init__()
-        self.up = nn.Linear(d, d_ff, bias=False)
-        self.down = nn.Linear(d_ff, d, bias=False)
-        self.gate = nn.Linear(d, d_ff, bias=False) if gated else None
+        self.up = nn.Linear(d_model, d_ff, bias=False)
+        self.down = nn.Linear(d_ff, d_model, bias=False)
+        self.gate = nn.Linear(d_model, d_ff, bias=False) if gated else None
 
     def forward(self, x):
         if self.gate is None:
@@ -28,12 +29,12 @@ class MLP(nn.Module):
 
 # right: GELU and SiLU written out
 class MLP(nn.Module):
-    def __init__(self, d, d_ff, gated=False):
+    def __init__(self, d_model, d_ff, gated=False):
         super().__init__()
         if gated:
-            self.gate = nn.Linear(d, d_ff, bias=False)
-        self.down = nn.Linear(d_ff, d, bias=False)
-        self.up = nn.Linear(d, d_ff, bias=False)
+            self.gate = nn.Linear(d_model, d_ff, bias=False)
+        self.down = nn.Linear(d_ff, d_model, bias=False)
+        self.up = nn.Linear(d_model, d_ff, bias=False)
         self.gated = gated
 
     def forward(self, x):
@@ -48,12 +49,13 @@ class MLP(nn.Module):
 
 # right: GELU by tanh
 class MLP(nn.Module):
-    def __init__(self, d, d_ff, gated):
+    def __init__(self, d_model, d_ff, gated):
         super().__init__()
         self.gated = gated
-        self.up, self.down = nn.Linear(d, d_ff, bias=False), nn.Linear(d_ff, d, bias=False)
+        self.up = nn.Linear(d_model, d_ff, bias=False)
+        self.down = nn.Linear(d_ff, d_model, bias=False)
         if gated:
-            self.gate, self.bend = nn.Linear(d, d_ff, bias=False), nn.SiLU()
+            self.gate, self.bend = nn.Linear(d_model, d_ff, bias=False), nn.SiLU()
         else:
             self.bend = nn.GELU(approximate="tanh")
 
@@ -64,11 +66,12 @@ class MLP(nn.Module):
 
 # wrong: no bend
 class MLP(nn.Module):
-    def __init__(self, d, d_ff, gated):
+    def __init__(self, d_model, d_ff, gated):
         super().__init__()
-        self.up, self.down = nn.Linear(d, d_ff, bias=False), nn.Linear(d_ff, d, bias=False)
+        self.up = nn.Linear(d_model, d_ff, bias=False)
+        self.down = nn.Linear(d_ff, d_model, bias=False)
         if gated:
-            self.gate = nn.Linear(d, d_ff, bias=False)
+            self.gate = nn.Linear(d_model, d_ff, bias=False)
 
     def forward(self, x):
         if hasattr(self, "gate"):
@@ -77,12 +80,7 @@ class MLP(nn.Module):
 
 
 # wrong: ReLU
-class MLP(nn.Module):
-    def __init__(self, d, d_ff, gated):
-        super().__init__()
-        self.up, self.down = nn.Linear(d, d_ff, bias=False), nn.Linear(d_ff, d, bias=False)
-        self.gate = nn.Linear(d, d_ff, bias=False) if gated else None
-
+class MLP(Start):
     def forward(self, x):
         if self.gate is None:
             return self.down(F.relu(self.up(x)))
@@ -90,12 +88,7 @@ class MLP(nn.Module):
 
 
 # wrong: gate and what passes exchanged
-class MLP(nn.Module):
-    def __init__(self, d, d_ff, gated):
-        super().__init__()
-        self.up, self.down = nn.Linear(d, d_ff, bias=False), nn.Linear(d_ff, d, bias=False)
-        self.gate = nn.Linear(d, d_ff, bias=False) if gated else None
-
+class MLP(Start):
     def forward(self, x):
         if self.gate is None:
             return self.down(F.gelu(self.up(x)))
@@ -103,12 +96,7 @@ class MLP(nn.Module):
 
 
 # wrong: a sigmoid for the gate
-class MLP(nn.Module):
-    def __init__(self, d, d_ff, gated):
-        super().__init__()
-        self.up, self.down = nn.Linear(d, d_ff, bias=False), nn.Linear(d_ff, d, bias=False)
-        self.gate = nn.Linear(d, d_ff, bias=False) if gated else None
-
+class MLP(Start):
     def forward(self, x):
         if self.gate is None:
             return self.down(F.gelu(self.up(x)))
@@ -116,12 +104,7 @@ class MLP(nn.Module):
 
 
 # wrong: SiLU on the product
-class MLP(nn.Module):
-    def __init__(self, d, d_ff, gated):
-        super().__init__()
-        self.up, self.down = nn.Linear(d, d_ff, bias=False), nn.Linear(d_ff, d, bias=False)
-        self.gate = nn.Linear(d, d_ff, bias=False) if gated else None
-
+class MLP(Start):
     def forward(self, x):
         if self.gate is None:
             return self.down(F.gelu(self.up(x)))
@@ -130,10 +113,10 @@ class MLP(nn.Module):
 
 # wrong: with biases
 class MLP(nn.Module):
-    def __init__(self, d, d_ff, gated):
+    def __init__(self, d_model, d_ff, gated):
         super().__init__()
-        self.up, self.down = nn.Linear(d, d_ff), nn.Linear(d_ff, d)
-        self.gate = nn.Linear(d, d_ff) if gated else None
+        self.up, self.down = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.gate = nn.Linear(d_model, d_ff) if gated else None
 
     def forward(self, x):
         if self.gate is None:
@@ -142,12 +125,7 @@ class MLP(nn.Module):
 
 
 # wrong: SiLU by exponentials that overflow
-class MLP(nn.Module):
-    def __init__(self, d, d_ff, gated):
-        super().__init__()
-        self.up, self.down = nn.Linear(d, d_ff, bias=False), nn.Linear(d_ff, d, bias=False)
-        self.gate = nn.Linear(d, d_ff, bias=False) if gated else None
-
+class MLP(Start):
     def forward(self, x):
         if self.gate is None:
             return self.down(F.gelu(self.up(x)))
@@ -157,10 +135,11 @@ class MLP(nn.Module):
 
 # wrong: the gate is always there
 class MLP(nn.Module):
-    def __init__(self, d, d_ff, gated):
+    def __init__(self, d_model, d_ff, gated):
         super().__init__()
-        self.up, self.down = nn.Linear(d, d_ff, bias=False), nn.Linear(d_ff, d, bias=False)
-        self.gate, self.gated = nn.Linear(d, d_ff, bias=False), gated
+        self.up = nn.Linear(d_model, d_ff, bias=False)
+        self.down = nn.Linear(d_ff, d_model, bias=False)
+        self.gate, self.gated = nn.Linear(d_model, d_ff, bias=False), gated
 
     def forward(self, x):
         if self.gated:
@@ -169,12 +148,7 @@ class MLP(nn.Module):
 
 
 # wrong: adds x, which the block does
-class MLP(nn.Module):
-    def __init__(self, d, d_ff, gated):
-        super().__init__()
-        self.up, self.down = nn.Linear(d, d_ff, bias=False), nn.Linear(d_ff, d, bias=False)
-        self.gate = nn.Linear(d, d_ff, bias=False) if gated else None
-
+class MLP(Start):
     def forward(self, x):
         if self.gate is None:
             return x + self.down(F.gelu(self.up(x)))
@@ -183,10 +157,11 @@ class MLP(nn.Module):
 
 # wrong: matrices held as their transposes
 class MLP(nn.Module):
-    def __init__(self, d, d_ff, gated):
+    def __init__(self, d_model, d_ff, gated):
         super().__init__()
-        self.up, self.down = nn.Linear(d_ff, d, bias=False), nn.Linear(d, d_ff, bias=False)
-        self.gate = nn.Linear(d_ff, d, bias=False) if gated else None
+        self.up = nn.Linear(d_ff, d_model, bias=False)
+        self.down = nn.Linear(d_model, d_ff, bias=False)
+        self.gate = nn.Linear(d_ff, d_model, bias=False) if gated else None
 
     def forward(self, x):
         if self.gate is None:
@@ -195,12 +170,7 @@ class MLP(nn.Module):
 
 
 # wrong: the weights read without their gradient
-class MLP(nn.Module):
-    def __init__(self, d, d_ff, gated):
-        super().__init__()
-        self.up, self.down = nn.Linear(d, d_ff, bias=False), nn.Linear(d_ff, d, bias=False)
-        self.gate = nn.Linear(d, d_ff, bias=False) if gated else None
-
+class MLP(Start):
     def forward(self, x):
         p = x @ self.up.weight.data.T
         if self.gate is None:
@@ -226,11 +196,12 @@ class MLP(Start):
 
 # wrong: the gate decides over the result
 class MLP(nn.Module):
-    def __init__(self, d, d_ff, gated):
+    def __init__(self, d_model, d_ff, gated):
         super().__init__()
-        self.up, self.down = nn.Linear(d, d_ff, bias=False), nn.Linear(d_ff, d, bias=False)
+        self.up = nn.Linear(d_model, d_ff, bias=False)
+        self.down = nn.Linear(d_ff, d_model, bias=False)
         if gated:
-            self.gate = nn.Linear(d, d, bias=False)
+            self.gate = nn.Linear(d_model, d_model, bias=False)
 
     def forward(self, x):
         y = self.down(F.gelu(self.up(x)))
@@ -247,11 +218,12 @@ class MLP(Start):
 
 # wrong: GELU after the second matrix
 class MLP(nn.Module):
-    def __init__(self, d, d_ff, gated):
+    def __init__(self, d_model, d_ff, gated):
         super().__init__()
-        self.up, self.down = nn.Linear(d, d_ff, bias=False), nn.Linear(d_ff, d, bias=False)
+        self.up = nn.Linear(d_model, d_ff, bias=False)
+        self.down = nn.Linear(d_ff, d_model, bias=False)
         if gated:
-            self.gate = nn.Linear(d, d_ff, bias=False)
+            self.gate = nn.Linear(d_model, d_ff, bias=False)
         self.gated = gated
 
     def forward(self, x):

@@ -3,10 +3,10 @@ from torch import nn
 
 
 class Start(nn.Module):
-    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+    def __init__(self, attention, norm_1, mlp, norm_2, norm_position):
         super().__init__()
         self.attention, self.norm_1, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
-        self.pre_norm = pre_norm
+        self.pre_norm = norm_position == "pre"
 
     def post(self, x):
         u = self.norm_1(x + self.attention(x))
@@ -19,10 +19,10 @@ class Start(nn.Module):
 
 # right: two additions, in one order or the other
 class TransformerBlock(nn.Module):
-    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+    def __init__(self, attention, norm_1, mlp, norm_2, norm_position):
         super().__init__()
         self.attention, self.norm_1, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
-        self.pre_norm = pre_norm
+        self.pre_norm = norm_position == "pre"
 
     def forward(self, x):
         if self.pre_norm:
@@ -34,11 +34,11 @@ class TransformerBlock(nn.Module):
 
 # right: a loop over the branches
 class TransformerBlock(nn.Module):
-    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+    def __init__(self, attention, norm_1, mlp, norm_2, norm_position):
         super().__init__()
         self.sublayers = nn.ModuleList([attention, mlp])
         self.norms = nn.ModuleList([norm_1, norm_2])
-        self.pre_norm = pre_norm
+        self.pre_norm = norm_position == "pre"
 
     def forward(self, x):
         for f, norm in zip(self.sublayers, self.norms):
@@ -48,10 +48,10 @@ class TransformerBlock(nn.Module):
 
 # wrong: C, the update added to the normed copy
 class TransformerBlock(nn.Module):
-    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+    def __init__(self, attention, norm_1, mlp, norm_2, norm_position):
         super().__init__()
         self.attention, self.norm_1, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
-        self.pre_norm = pre_norm
+        self.pre_norm = norm_position == "pre"
 
     def forward(self, x):
         if self.pre_norm:
@@ -65,10 +65,10 @@ class TransformerBlock(nn.Module):
 
 # wrong: D, the MLP's update added to x
 class TransformerBlock(nn.Module):
-    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+    def __init__(self, attention, norm_1, mlp, norm_2, norm_position):
         super().__init__()
         self.attention, self.norm_1, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
-        self.pre_norm = pre_norm
+        self.pre_norm = norm_position == "pre"
 
     def forward(self, x):
         if self.pre_norm:
@@ -80,7 +80,7 @@ class TransformerBlock(nn.Module):
 
 # wrong: always pre-norm
 class TransformerBlock(nn.Module):
-    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+    def __init__(self, attention, norm_1, mlp, norm_2, norm_position):
         super().__init__()
         self.attention, self.norm_1, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
 
@@ -89,12 +89,27 @@ class TransformerBlock(nn.Module):
         return u + self.mlp(self.norm_2(u))
 
 
-# wrong: the two orders exchanged
+# wrong: a name taken for a truth value
 class TransformerBlock(nn.Module):
-    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+    def __init__(self, attention, norm_1, mlp, norm_2, norm_position):
         super().__init__()
         self.attention, self.norm_1, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
-        self.pre_norm = pre_norm
+        self.norm_position = norm_position
+
+    def forward(self, x):
+        if self.norm_position:
+            u = x + self.attention(self.norm_1(x))
+            return u + self.mlp(self.norm_2(u))
+        u = self.norm_1(x + self.attention(x))
+        return self.norm_2(u + self.mlp(u))
+
+
+# wrong: the two orders exchanged
+class TransformerBlock(nn.Module):
+    def __init__(self, attention, norm_1, mlp, norm_2, norm_position):
+        super().__init__()
+        self.attention, self.norm_1, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
+        self.pre_norm = norm_position == "pre"
 
     def forward(self, x):
         if not self.pre_norm:
@@ -106,10 +121,10 @@ class TransformerBlock(nn.Module):
 
 # wrong: post-norm on the update
 class TransformerBlock(nn.Module):
-    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+    def __init__(self, attention, norm_1, mlp, norm_2, norm_position):
         super().__init__()
         self.attention, self.norm_1, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
-        self.pre_norm = pre_norm
+        self.pre_norm = norm_position == "pre"
 
     def forward(self, x):
         if self.pre_norm:
@@ -121,10 +136,10 @@ class TransformerBlock(nn.Module):
 
 # wrong: attention and MLP beside each other
 class TransformerBlock(nn.Module):
-    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+    def __init__(self, attention, norm_1, mlp, norm_2, norm_position):
         super().__init__()
         self.attention, self.norm_1, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
-        self.pre_norm = pre_norm
+        self.pre_norm = norm_position == "pre"
 
     def forward(self, x):
         if self.pre_norm:
@@ -134,10 +149,10 @@ class TransformerBlock(nn.Module):
 
 # wrong: no residual
 class TransformerBlock(nn.Module):
-    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+    def __init__(self, attention, norm_1, mlp, norm_2, norm_position):
         super().__init__()
         self.attention, self.norm_1, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
-        self.pre_norm = pre_norm
+        self.pre_norm = norm_position == "pre"
 
     def forward(self, x):
         if self.pre_norm:
@@ -147,10 +162,10 @@ class TransformerBlock(nn.Module):
 
 # wrong: one norm for both
 class TransformerBlock(nn.Module):
-    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+    def __init__(self, attention, norm_1, mlp, norm_2, norm_position):
         super().__init__()
         self.attention, self.norm, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
-        self.pre_norm = pre_norm
+        self.pre_norm = norm_position == "pre"
 
     def forward(self, x):
         for f in (self.attention, self.mlp):
@@ -160,10 +175,10 @@ class TransformerBlock(nn.Module):
 
 # wrong: the MLP first
 class TransformerBlock(nn.Module):
-    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+    def __init__(self, attention, norm_1, mlp, norm_2, norm_position):
         super().__init__()
         self.attention, self.norm_1, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
-        self.pre_norm = pre_norm
+        self.pre_norm = norm_position == "pre"
 
     def forward(self, x):
         for f, norm in ((self.mlp, self.norm_2), (self.attention, self.norm_1)):
@@ -173,10 +188,10 @@ class TransformerBlock(nn.Module):
 
 # wrong: parts in a list that the module does not see
 class TransformerBlock(nn.Module):
-    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+    def __init__(self, attention, norm_1, mlp, norm_2, norm_position):
         super().__init__()
         self.branches = [(attention, norm_1), (mlp, norm_2)]
-        self.pre_norm = pre_norm
+        self.pre_norm = norm_position == "pre"
 
     def forward(self, x):
         for f, norm in self.branches:
@@ -186,10 +201,10 @@ class TransformerBlock(nn.Module):
 
 # wrong: adds in place
 class TransformerBlock(nn.Module):
-    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+    def __init__(self, attention, norm_1, mlp, norm_2, norm_position):
         super().__init__()
         self.attention, self.norm_1, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
-        self.pre_norm = pre_norm
+        self.pre_norm = norm_position == "pre"
 
     def forward(self, x):
         if self.pre_norm:
@@ -202,10 +217,10 @@ class TransformerBlock(nn.Module):
 
 # wrong: the stream cut off from the gradient
 class TransformerBlock(nn.Module):
-    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+    def __init__(self, attention, norm_1, mlp, norm_2, norm_position):
         super().__init__()
         self.attention, self.norm_1, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
-        self.pre_norm = pre_norm
+        self.pre_norm = norm_position == "pre"
 
     def forward(self, x):
         residual = x.detach()
@@ -227,10 +242,10 @@ class TransformerBlock(Start):
 
 # wrong: norms of its own
 class TransformerBlock(nn.Module):
-    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+    def __init__(self, attention, norm_1, mlp, norm_2, norm_position):
         super().__init__()
         d = norm_1.weight.shape[0]
-        self.attention, self.mlp, self.pre_norm = attention, mlp, pre_norm
+        self.attention, self.mlp, self.pre_norm = attention, mlp, norm_position == "pre"
         self.norm_1, self.norm_2 = nn.LayerNorm(d), nn.LayerNorm(d)
 
     def forward(self, x):
@@ -261,11 +276,11 @@ class TransformerBlock(Start):
 
 # wrong: the MLP kept where the module does not see it
 class TransformerBlock(nn.Module):
-    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+    def __init__(self, attention, norm_1, mlp, norm_2, norm_position):
         super().__init__()
         self.norm_1, self.norm_2, self.attention = norm_1, norm_2, attention
         self.__dict__["mlp"] = mlp
-        self.pre_norm = pre_norm
+        self.pre_norm = norm_position == "pre"
 
     def forward(self, x):
         for f, n in ((self.attention, self.norm_1), (self.mlp, self.norm_2)):
@@ -275,11 +290,11 @@ class TransformerBlock(nn.Module):
 
 # wrong: a learned factor on each branch
 class TransformerBlock(nn.Module):
-    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+    def __init__(self, attention, norm_1, mlp, norm_2, norm_position):
         super().__init__()
         self.attention, self.norm_1, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
         self.factors = nn.Parameter(torch.ones(2))
-        self.pre_norm = pre_norm
+        self.pre_norm = norm_position == "pre"
 
     def forward(self, x):
         parts = (self.attention, self.norm_1), (self.mlp, self.norm_2)
@@ -290,11 +305,11 @@ class TransformerBlock(nn.Module):
 
 # right: the parts under two names each
 class TransformerBlock(nn.Module):
-    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+    def __init__(self, attention, norm_1, mlp, norm_2, norm_position):
         super().__init__()
         self.attention, self.norm_1, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
         self.parts = nn.ModuleList([attention, norm_1, mlp, norm_2])
-        self.pre_norm = pre_norm
+        self.pre_norm = norm_position == "pre"
 
     def forward(self, x):
         for f, n in ((self.parts[0], self.parts[1]), (self.parts[2], self.parts[3])):
@@ -304,12 +319,12 @@ class TransformerBlock(nn.Module):
 
 # wrong: copies of the parts, so that another's optimizer trains what nobody uses
 class TransformerBlock(nn.Module):
-    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+    def __init__(self, attention, norm_1, mlp, norm_2, norm_position):
         super().__init__()
         import copy
 
         self.parts = nn.ModuleList(copy.deepcopy(part) for part in (attention, norm_1, mlp, norm_2))
-        self.pre_norm = pre_norm
+        self.pre_norm = norm_position == "pre"
 
     def forward(self, x):
         attention, norm_1, mlp, norm_2 = self.parts
@@ -322,10 +337,10 @@ class TransformerBlock(nn.Module):
 
 # wrong: adds to u in place, which the MLP has kept for the gradient of its weights
 class TransformerBlock(nn.Module):
-    def __init__(self, attention, norm_1, mlp, norm_2, pre_norm):
+    def __init__(self, attention, norm_1, mlp, norm_2, norm_position):
         super().__init__()
         self.attention, self.norm_1, self.mlp, self.norm_2 = attention, norm_1, mlp, norm_2
-        self.pre_norm = pre_norm
+        self.pre_norm = norm_position == "pre"
 
     def forward(self, x):
         if self.pre_norm:

@@ -212,3 +212,16 @@ def count_parameters(
     d = d_model
     block = 4 * d * d + 2 * d * d_ff + 4 * d + (6 * d if bias else 0)
     return vocab_size * d * (2 - tied) + learned * max_len * d + n_layers * block + 2 * d
+
+
+# wrong: calls the package's own parameters
+def count_parameters(
+    vocab_size, d_model, n_layers, n_heads, d_ff, max_len, tied=True, learned=True, bias=False
+):
+    from tfcourse import costs
+    from tfcourse.config import ModelConfig
+
+    sizes = dict(vocab_size=vocab_size, d_model=d_model, n_layers=n_layers, n_heads=n_heads)
+    position = "learned" if learned else "none"
+    options = dict(tie_embeddings=tied, position=position, bias=bias, d_ff=d_ff, max_len=max_len)
+    return sum(costs.parameters(ModelConfig(**sizes, **options)).values())

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -30,6 +31,12 @@ READY_MADE = (
     *("scaled_dot_product_attention", "MultiheadAttention", "multi_head_attention_forward"),
     *("MultiHeadAttention", "with_weights"),
 )
+COUNTED = (
+    *("numel", "parameters", "n_params", "costs", "cost_table", "training_memory"),
+    *("MultiHeadAttention", "FeedForward", "SwiGLU", "make_feed_forward", "Block", "Stack"),
+    *("DecoderLM", "Encoder", "EncoderDecoder", "VisionTransformer"),
+)
+"""What a question that asks for a count does not allow: what counts, and what can be counted."""
 UNDIVIDED = "The scores look undivided. What keeps their size the same at every d_k?"
 TOO_SMALL = "The scores look divided by d_k, not by its root."
 LATE = "The mask looks applied after the softmax: what it hides still counts in the sum."
@@ -260,7 +267,7 @@ attention = Question(
     "attention",
     title="Scaled dot-product attention",
     points=3,
-    minutes=10,
+    minutes=12,
     difficulty=2,
     section=f"{CHAPTER}#three-vectors-look-for-offer-hand-over",
     forbid=READY_MADE,
@@ -338,3 +345,32 @@ def _(student: Student, draw: Draw) -> None:
     mask = readable(draw, 4, 5)
     mask[2] = False
     attention_on(student, *(draw.normal(4, 2), draw.normal(5, 2), draw.normal(5, 3)), mask)
+
+
+def products_beyond_half(
+    student: Student, draw: Draw, heads: Sequence[int], shared: Sequence[int]
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Attend in float16, with scores of ±20,000 and products q · k of ±160,000; return the inputs.
+
+    `heads` are the axes of the queries before [L d_k], `shared` those of keys and values.
+    """
+    q = torch.full((*heads, 3, 64), 50.0, dtype=torch.float16)
+    k = 50 * draw.normal(*shared, 5, 1).sign().expand(*shared, 5, 64).to(q.dtype)
+    v, mask = draw.normal(*shared, 5, 64, dtype=q.dtype), readable(draw, 3, 5)
+    y, wide = (
+        tensor(student(*(t.to(dtype) for t in (q, k, v)), mask), q.shape)
+        for dtype in (torch.float16, torch.float32)
+    )
+    require(bool(torch.isfinite(wide).all()), NOT_FINITE)
+    require(
+        bool(torch.isfinite(y).all()),
+        "In float16 the result is NaN or infinite where q · k leaves its range, which ends at "
+        "65,504. The scores, divided by √d_k, do not. What can be divided first?",
+    )
+    return q, k, v, mask
+
+
+@attention.check
+def _(student: Student, draw: Draw) -> None:
+    """Products that half precision cannot hold, though it holds the scores."""
+    attention_on(student, *products_beyond_half(student, draw, (), ()), tolerance=1e-2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -23,7 +23,13 @@ from tfcourse.grading.questions import (
     require,
     tensor,
 )
-from tfcourse.grading.sets.attention import NOT_FINITE, attention, causal_mask, masked_softmax
+from tfcourse.grading.sets.attention import (
+    COUNTED,
+    NOT_FINITE,
+    attention,
+    causal_mask,
+    masked_softmax,
+)
 from tfcourse.grading.sets.heads import (
     causal_attention,
     fault_in_training,
@@ -129,7 +135,7 @@ block_parameters = Question(
     minutes=8,
     difficulty=2,
     section=f"{CHAPTER}#where-the-parameters-are",
-    forbid=("Block", "MultiHeadAttention", "FeedForward", "DecoderLM", "numel", "n_params"),
+    forbid=COUNTED,
 )
 
 
@@ -141,6 +147,9 @@ def block_parameters_on(student: Student, d: int, d_ff: int, H: int, K: int) -> 
     with torch.device("meta"):  # shapes without numbers, so that a large one costs nothing
         right = sum(p.numel() for p in Block(config).parameters())
     kv, mlp_part, norms = 2 * d * K * (d // H), 2 * d * d_ff, 4 * d
+    left_out = "The output projection looks left out. It is a matrix of attention, too."
+    if K == H:  # all four are of one size
+        left_out = "d² are missing: one of attention's four matrices looks left out."
     mistakes = {
         "The norms look left out: their γ and β are parameters, too.": right - norms,
         "12d² is the count for d_ff = 4d and no norms.": 12 * d**2,
@@ -148,7 +157,7 @@ def block_parameters_on(student: Student, d: int, d_ff: int, H: int, K: int) -> 
         + norms,
         "d_ff looks taken as 4d. It is an argument.": right - mlp_part + 8 * d**2,
         "2d are missing. A block has two norms, each with a gain γ and a shift β.": right - 2 * d,
-        "The output projection looks left out. It is a matrix of attention, too.": right - d * d,
+        left_out: right - d * d,
         "Keys and values look counted for every query head.": right - kv + 2 * d * d,
         "The heads look counted at full width. Each has d / n_heads features.": right
         - (2 * d * d + kv)
@@ -198,11 +207,13 @@ def _(student: Student, draw: Draw) -> None:
 
 # --- the block --------------------------------------------------------------------------------
 
+Position = Literal["pre", "post"]
+
 transformer_block = Question(
     "03.transformer_block",
     "TransformerBlock",
     title="A block in two orders",
-    points=4,
+    points=3,
     minutes=15,
     difficulty=3,
     section=f"{CHAPTER}#four-moves-two-orders",
@@ -238,10 +249,9 @@ def fault_of_parts(student: Student, module: Kept, given: list[Tool]) -> str:
     return f"It holds {', '.join(extra)}, which no part has." if extra else ""
 
 
-def package_block(given: list[Tool], d: int, H: int, pre_norm: bool) -> Block:
+def package_block(given: list[Tool], d: int, H: int, position: Position) -> Block:
     """Put the same parts into the package's block."""
-    order: Any = "pre" if pre_norm else "post"
-    block = Block(ModelConfig(vocab_size=2, d_model=d, n_heads=H, norm_position=order))
+    block = Block(ModelConfig(vocab_size=2, d_model=d, n_heads=H, norm_position=position))
     made = [getattr(tools, tool.name)(*tool.args) for tool in given]
     attention, mlp = block.branches
     attention.sublayer, attention.norm, mlp.sublayer, mlp.norm = made
@@ -249,12 +259,12 @@ def package_block(given: list[Tool], d: int, H: int, pre_norm: bool) -> Block:
 
 
 def transformer_block_on(
-    student: Student, given: list[Tool], d: int, H: int, pre_norm: bool, x: Tensor
+    student: Student, given: list[Tool], d: int, H: int, position: Position, x: Tensor
 ) -> None:
     """Compare the block with the package's, and with known mistakes."""
-    module = as_module(student(*given, pre_norm))
+    module = as_module(student(*given, position))
     y = tensor(student.call(module, x), x.shape)
-    block = package_block(given, d, H, pre_norm)
+    block = package_block(given, d, H, position)
     first, second = block.branches
     a, n, m, o = first.sublayer, first.norm, second.sublayer, second.norm
     with torch.no_grad():
@@ -266,7 +276,7 @@ def transformer_block_on(
         swapped = x + a(o(x))
         thought = x + m(o(x))
         pre = {
-            "It looks like post-norm: pre_norm=True has the norm inside the branch.": o(v + m(v)),
+            "It looks like a post-norm block. Here norm_position is “pre”.": o(v + m(v)),
             "The update looks added to the normed copy, not to the stream.": o(copy) + m(o(copy)),
             "The MLP's update looks added to x, so what attention wrote is lost.": x + m(o(u)),
             "Attention and MLP both look at x. The MLP reads what attention wrote.": u + m(o(x)),
@@ -284,7 +294,7 @@ def transformer_block_on(
             ),
         }
         post = {
-            "It looks like pre-norm: pre_norm=False has the norm on the stream.": u + m(o(u)),
+            "It looks like a pre-norm block. Here norm_position is “post”.": u + m(o(u)),
             "The norm looks applied to the update, before the addition.": w + o(m(w)),
             "The MLP's update looks added to x, so what attention wrote is lost.": o(x + m(v)),
             "Attention and MLP both look at x. The MLP reads what attention wrote.": o(v + m(x)),
@@ -301,24 +311,24 @@ def transformer_block_on(
     lost = fault_of_parts(student, module, given)
     require(not lost, lost)
     says = "" if close(y, right) else fault_in_training(student, module, x, y)
-    advice = "gives back x" if pre_norm else "norms x twice"
+    advice = "gives back x" if position == "pre" else "norms x twice"
     says = says or (
-        f"The numbers are not the right ones with pre_norm={pre_norm}. With both updates 0 the "
-        f"block {advice}: does yours?"
+        f"With “{position}” the numbers are not the right ones. With both updates 0 the block "
+        f"{advice}: does yours?"
     )
-    compare(y, right, pre if pre_norm else post, says)
+    compare(y, right, pre if position == "pre" else post, says)
 
 
 @transformer_block.check
 def _(student: Student, draw: Draw) -> None:
     """Pre-norm with all parts at work."""
-    transformer_block_on(student, parts(draw, 6, 2), 6, 2, True, draw.normal(2, 4, 6, std=3))
+    transformer_block_on(student, parts(draw, 6, 2), 6, 2, "pre", draw.normal(2, 4, 6, std=3))
 
 
 @transformer_block.check
 def _(student: Student, draw: Draw) -> None:
     """Post-norm with all parts at work."""
-    transformer_block_on(student, parts(draw, 6, 2), 6, 2, False, draw.normal(2, 4, 6, std=3))
+    transformer_block_on(student, parts(draw, 6, 2), 6, 2, "post", draw.normal(2, 4, 6, std=3))
 
 
 QUESTIONS = [

@@ -45,7 +45,7 @@ per_head = Question(
     "03.per_head",
     "per_head",
     title="Heads apart, and side by side again",
-    points=3,
+    points=2,
     minutes=10,
     difficulty=2,
     section=f"{CHAPTER}#several-heads",
@@ -119,7 +119,7 @@ def grouped_attention_on(
         y = tensor(student(q, k, v, mask), q.shape)
     except Wrong as wrong:
         student(q, k, v, mask.expand(q.shape[0], 1, q.shape[2], k.shape[2]))
-        says = f"It fails where the mask is {list(mask.shape)}, which broadcasts to [B 1 L S]."
+        says = f"It fails where the mask is {list(mask.shape)}, which broadcasts to [B 1 L M]."
         raise Wrong(f"{says} {wrong}") from None
     groups = q.shape[1] // k.shape[1]
     if not torch.isfinite(y).all():
@@ -207,7 +207,7 @@ causal_attention = Question(
     "03.causal_attention",
     "CausalAttention",
     title="Multi-head causal attention",
-    points=5,
+    points=4,
     minutes=20,
     difficulty=3,
     section=f"{CHAPTER}#the-model-does-the-same",
@@ -349,6 +349,8 @@ def causal_attention_on(
         ),
         "The merge looks like a reshape of [B H L d_k] at once, which cuts across the heads.":
         by_hand(mask, merge=""),
+        "The features look dealt out in turn when the heads are joined. Each head's d_k stay "
+        "together.": by_hand(mask, merge="b h l k -> b l (k h)"),
         "The rows of qkv look shared out by heads first. All queries come first, then all keys, "
         "then all values.": by_hand(mask, layout="(h three k)"),
         "The features look dealt out to the heads in turn. Head 1 has the first d_k of them.":

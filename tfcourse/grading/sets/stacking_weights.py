@@ -21,6 +21,7 @@ from tfcourse.grading.questions import (
     require,
     tensor,
 )
+from tfcourse.grading.sets.attention import COUNTED
 from tfcourse.grading.wire import Kept, Tool
 
 CHAPTER = "04_stacking.html"
@@ -42,7 +43,7 @@ count_parameters = Question(
     minutes=10,
     difficulty=2,
     section=f"{CHAPTER}#count-every-parameter",
-    forbid=("DecoderLM", "Stack", "Block"),
+    forbid=COUNTED,
 )
 
 
