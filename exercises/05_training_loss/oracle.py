@@ -14,13 +14,13 @@ from tfcourse.grading.sets.training_loss import (
     smoothed_right,
     some_ignored,
 )
+from tfcourse.grading.sets.training_rates import rates_right
 from tfcourse.grading.sets.training_sources import chain, rate_right, trained_right, units_right
 from tfcourse.grading.sets.training_steps import (
     gradient_right,
     number,
     padded_rows,
     parts_of,
-    rates_right,
     shifts_right,
 )
 from tfcourse.losses import IGNORE

@@ -2,6 +2,9 @@ import math
 
 import torch
 
+from tfcourse import optimizers
+from tfcourse.config import TrainConfig
+
 
 # right: three cases
 def learning_rate(step, n_steps, warmup, peak, lowest):
@@ -138,3 +141,19 @@ def learning_rate(step, n_steps, warmup, peak, lowest):
         return lowest
     done = (step - warmup) / (n_steps - warmup)
     return lowest + (peak - lowest) * (1 + math.cos(2 * math.pi * done)) / 2
+
+
+# wrong: calls the package's own schedule
+def learning_rate(step, n_steps, warmup, peak, lowest):
+    config = TrainConfig(steps=n_steps, warmup=warmup, min_lr_ratio=lowest / peak)
+    return peak * optimizers.schedule(step, config)
+
+
+# wrong: rises from the lowest rate, one step late
+def learning_rate(step, n_steps, warmup, peak, lowest):
+    if step < warmup:
+        return lowest + (peak - lowest) * step / warmup
+    if step >= n_steps:
+        return lowest
+    done = (step - warmup) / (n_steps - warmup)
+    return lowest + (peak - lowest) * (1 + math.cos(math.pi * done)) / 2

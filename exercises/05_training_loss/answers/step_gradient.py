@@ -273,3 +273,27 @@ def step_gradient(model, parts, limit):
         norms.append(torch.sqrt(sum(p.grad.square().sum() for p in model.parameters())))
     scale = min(1.0, limit / max(float(sum(norms)), 1e-12))
     return [t * scale for t in total], sum(norms)
+
+
+# wrong: clipped to a norm of 1, whatever the limit
+def step_gradient(model, parts, limit):
+    n = max(1, sum(int((targets != IGNORE).sum()) for _, targets in parts))
+    model.zero_grad()
+    for inputs, targets in parts:
+        (model.loss(inputs, targets, reduction="sum") / n).backward()
+    gradients = [p.grad for p in model.parameters()]
+    norm = torch.sqrt(sum(g.square().sum() for g in gradients))
+    if norm > limit:
+        gradients = [g / norm for g in gradients]
+    return gradients, norm
+
+
+# wrong: divided by one more than the number of targets
+def step_gradient(model, parts, limit):
+    n = 1 + sum(int((targets != IGNORE).sum()) for _, targets in parts)
+    model.zero_grad()
+    for inputs, targets in parts:
+        (model.loss(inputs, targets, reduction="sum") / n).backward()
+    gradients = [p.grad for p in model.parameters()]
+    norm = torch.sqrt(sum(g.square().sum() for g in gradients))
+    return [g * torch.clamp(limit / (norm + 1e-12), max=1) for g in gradients], norm

@@ -110,3 +110,28 @@ def count_parameters(vocab_size, d_model, d_ff, n_encoder_blocks, n_decoder_bloc
     encoder = n_encoder_blocks * (attention + mlp + 4 * d_model)
     decoder = n_decoder_blocks * (2 * attention + mlp + 6 * d_model)
     return 2 * vocab_size * d_model + encoder + decoder
+
+
+# wrong: counts the package's own stacks
+def count_parameters(vocab_size, d_model, d_ff, n_encoder_blocks, n_decoder_blocks):
+    from tfcourse import config, stacks
+
+    total = vocab_size * d_model
+    sizes = dict(vocab_size=vocab_size, d_model=d_model, d_ff=d_ff, n_heads=1)
+    sizes |= dict(norm_position="post", position="sinusoidal", n_layers=1)
+    for n, cross in ((n_encoder_blocks, False), (n_decoder_blocks, True)):
+        with torch.device("meta"):
+            stack = stacks.Stack(config.ModelConfig(**sizes, cross_attention=cross))
+        total += n * sum(p.numel() for block in stack.blocks for p in block.parameters())
+    return total
+
+
+# wrong: calls the package's own costs for the encoder
+def count_parameters(vocab_size, d_model, d_ff, n_encoder_blocks, n_decoder_blocks):
+    from tfcourse import costs
+    from tfcourse.config import ModelConfig
+
+    sizes = dict(d_model=d_model, d_ff=d_ff, n_heads=1, norm_position="post")
+    sizes |= dict(vocab_size=vocab_size, position="sinusoidal", n_layers=n_encoder_blocks)
+    encoder = sum(costs.parameters(ModelConfig(**sizes)).values())
+    return encoder + n_decoder_blocks * (8 * d_model**2 + 2 * d_model * d_ff + 6 * d_model)

@@ -199,3 +199,15 @@ def cross_attention(x, source, source_real, to_q, to_k, to_v, out, n_heads):
     scores = scores.masked_fill(~source_real[:, None, None, :], -math.inf)
     y = scores.softmax(dim=-1) @ v
     return out(rearrange(y, "b h l k -> b l (h k)"))
+
+
+# wrong: PyTorch's own, as a function
+def cross_attention(x, source, real, to_q, to_k, to_v, out, n_heads):
+    d = x.shape[-1]
+    mixed, _ = F.multi_head_attention_forward(
+        x.transpose(0, 1), source.transpose(0, 1), source.transpose(0, 1), d, n_heads, None,
+        torch.cat([to_q.bias, to_k.bias, to_v.bias]), None, None, False, 0.0, out.weight, out.bias,
+        key_padding_mask=~real, use_separate_proj_weight=True, q_proj_weight=to_q.weight,
+        k_proj_weight=to_k.weight, v_proj_weight=to_v.weight,
+    )
+    return mixed.transpose(0, 1)

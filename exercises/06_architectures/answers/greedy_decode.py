@@ -370,3 +370,44 @@ def greedy_decode(model, sources, bos_id, eos_id, pad_id, max_new_tokens):
             row = row[: row.index(eos_id) + 1]
         written.append(row)
     return written
+
+
+# right: filled up, stopped when all rows have ended
+def greedy_decode(model, sources, bos_id, eos_id, pad_id, max_new_tokens):
+    longest = max(map(len, sources))
+    source = torch.tensor([row + [pad_id] * (longest - len(row)) for row in sources])
+    tokens = torch.full((len(sources), 1), bos_id)
+    with torch.no_grad():
+        for _ in range(max_new_tokens):
+            logits = model(tokens, source, source_mask=source != pad_id)
+            tokens = torch.cat([tokens, logits[:, -1].argmax(dim=-1, keepdim=True)], dim=1)
+            if (tokens[:, 1:] == eos_id).any(dim=1).all():
+                break
+    rows = tokens[:, 1:].tolist()
+    return [row[: row.index(eos_id) + 1] if eos_id in row else row for row in rows]
+
+
+# wrong: the package's own, a step at a time
+def greedy_decode(model, sources, bos_id, eos_id, pad_id, max_new_tokens):
+    from tfcourse import generation
+
+    starts, rows = [[bos_id]] * len(sources), [[] for _ in sources]
+    options = dict(sources=sources, temperature=0.0, stop_tokens=[eos_id])
+    for step in generation.stream(model, starts, max_new_tokens, **options):
+        for row, token in zip(rows, step):
+            row += [] if token is None else [token]
+    return rows
+
+
+# wrong: all PADs left out, also those that the model wrote
+def greedy_decode(model, sources, bos_id, eos_id, pad_id, max_new_tokens):
+    longest = max(map(len, sources))
+    source = torch.tensor([row + [pad_id] * (longest - len(row)) for row in sources])
+    tokens, ended = torch.full((len(sources), 1), bos_id), torch.zeros(len(sources)).bool()
+    with torch.no_grad():
+        for _ in range(max_new_tokens):
+            best = model(tokens, source, source_mask=source != pad_id)[:, -1].argmax(dim=-1)
+            best = torch.where(ended, pad_id, best)
+            tokens = torch.cat([tokens, best[:, None]], dim=1)
+            ended = ended | (best == eos_id)
+    return [[t for t in row if t != pad_id] for row in tokens[:, 1:].tolist()]

@@ -5,7 +5,7 @@ import torch
 def mask_tokens(tokens, real, chance, lot, other, mask_id):
     chosen = (chance < 0.15) & real
     inputs = torch.where(chosen & (lot < 0.8), mask_id, tokens)
-    inputs = torch.where(chosen & (lot >= 0.8) & (lot < 0.9), other, inputs)
+    inputs = torch.where(chosen & (lot > 0.9), other, inputs)
     return inputs, torch.where(chosen, tokens, -100)
 
 
@@ -18,7 +18,7 @@ def mask_tokens(tokens, real, chance, lot, other, mask_id):
                 targets[i, j] = tokens[i, j]
                 if lot[i, j] < 0.8:
                     inputs[i, j] = mask_id
-                elif lot[i, j] < 0.9:
+                elif lot[i, j] > 0.9:
                     inputs[i, j] = other[i, j]
     return inputs, targets
 
@@ -27,9 +27,9 @@ def mask_tokens(tokens, real, chance, lot, other, mask_id):
 def mask_tokens(tokens, real, chance, lot, other, mask_id):
     chosen = real.logical_and(chance < 0.15)
     inputs = tokens.clone()
-    swap = chosen & (lot < 0.9)
-    inputs[swap] = other[swap]
     inputs[chosen & (lot < 0.8)] = mask_id
+    swap = chosen & (lot > 0.9)
+    inputs[swap] = other[swap]
     return inputs, tokens.masked_fill(~chosen, -100)
 
 
@@ -43,7 +43,7 @@ def mask_tokens(tokens, real, chance, lot, other, mask_id):
 def mask_tokens(tokens, real, chance, lot, other, mask_id):
     chosen = (chance < 0.15) & real
     targets = torch.where(chosen, tokens, -100)
-    swap = chosen & (lot >= 0.8) & (lot < 0.9)
+    swap = chosen & (lot > 0.9)
     tokens[swap] = other[swap]
     tokens[chosen & (lot < 0.8)] = mask_id
     return tokens, targets
@@ -54,7 +54,7 @@ def mask_tokens(tokens, real, chance, lot, other, mask_id):
     chosen = (chance < 0.15) & real
     hidden = chosen & (lot < 0.8)
     inputs = torch.where(hidden, mask_id, tokens)
-    inputs = torch.where(chosen & (lot >= 0.8) & (lot < 0.9), other, inputs)
+    inputs = torch.where(chosen & (lot > 0.9), other, inputs)
     return inputs, torch.where(hidden, tokens, -100)
 
 
@@ -62,7 +62,7 @@ def mask_tokens(tokens, real, chance, lot, other, mask_id):
 def mask_tokens(tokens, real, chance, lot, other, mask_id):
     chosen = (chance < 0.15) & real
     inputs = torch.where(chosen & (lot < 0.8), mask_id, tokens)
-    inputs = torch.where(chosen & (lot >= 0.8) & (lot < 0.9), other, inputs)
+    inputs = torch.where(chosen & (lot > 0.9), other, inputs)
     return inputs, tokens
 
 
@@ -70,7 +70,7 @@ def mask_tokens(tokens, real, chance, lot, other, mask_id):
 def mask_tokens(tokens, real, chance, lot, other, mask_id):
     chosen = (chance < 0.15) & real
     inputs = torch.where(chosen & (lot < 0.8), mask_id, tokens)
-    inputs = torch.where(chosen & (lot >= 0.8) & (lot < 0.9), other, inputs)
+    inputs = torch.where(chosen & (lot > 0.9), other, inputs)
     return inputs, torch.where(chosen, inputs, -100)
 
 
@@ -78,7 +78,7 @@ def mask_tokens(tokens, real, chance, lot, other, mask_id):
 def mask_tokens(tokens, real, chance, lot, other, mask_id):
     chosen = chance < 0.15
     inputs = torch.where(chosen & (lot < 0.8), mask_id, tokens)
-    inputs = torch.where(chosen & (lot >= 0.8) & (lot < 0.9), other, inputs)
+    inputs = torch.where(chosen & (lot > 0.9), other, inputs)
     return inputs, torch.where(chosen, tokens, -100)
 
 
@@ -94,7 +94,7 @@ def mask_tokens(tokens, real, chance, lot, other, mask_id):
 def mask_tokens(tokens, real, chance, lot, other, mask_id):
     chosen = (chance < 0.15) & real
     inputs = torch.where(chosen & (lot < 0.8), mask_id, tokens)
-    inputs = torch.where(chosen & (lot >= 0.8) & (lot < 0.9), other, inputs)
+    inputs = torch.where(chosen & (lot > 0.9), other, inputs)
     return inputs, tokens * chosen
 
 
@@ -102,7 +102,7 @@ def mask_tokens(tokens, real, chance, lot, other, mask_id):
 def mask_tokens(tokens, real, chance, lot, other, mask_id):
     chosen = (torch.rand(tokens.shape) < 0.15) & real
     inputs = torch.where(chosen & (lot < 0.8), mask_id, tokens)
-    inputs = torch.where(chosen & (lot >= 0.8) & (lot < 0.9), other, inputs)
+    inputs = torch.where(chosen & (lot > 0.9), other, inputs)
     return inputs, torch.where(chosen, tokens, -100)
 
 
@@ -110,14 +110,14 @@ def mask_tokens(tokens, real, chance, lot, other, mask_id):
 def mask_tokens(tokens, real, chance, lot, other, mask_id):
     chosen = (chance <= 0.15) & real
     inputs = torch.where(chosen & (lot <= 0.8), mask_id, tokens)
-    inputs = torch.where(chosen & (lot > 0.8) & (lot <= 0.9), other, inputs)
+    inputs = torch.where(chosen & (lot >= 0.9), other, inputs)
     return inputs, torch.where(chosen, tokens, -100)
 
 
 # wrong: one number decides all, 80 % of 15 % are 12 %
 def mask_tokens(tokens, real, chance, lot, other, mask_id):
     inputs = torch.where(real & (chance < 0.12), mask_id, tokens)
-    inputs = torch.where(real & (chance >= 0.12) & (chance < 0.135), other, inputs)
+    inputs = torch.where(real & (chance > 0.135) & (chance < 0.15), other, inputs)
     return inputs, torch.where(real & (chance < 0.15), tokens, -100)
 
 
@@ -133,7 +133,7 @@ def mask_tokens(tokens, real, chance, lot, other, mask_id):
 def mask_tokens(tokens, real, chance, lot, other, mask_id):
     chosen = (chance < 0.15) & real
     inputs = torch.where(chosen & (lot < 0.8), mask_id, tokens)
-    inputs = torch.where(chosen & (lot >= 0.8) & (lot < 0.9), other, inputs)
+    inputs = torch.where(chosen & (lot > 0.9), other, inputs)
     return inputs, torch.where(inputs != tokens, tokens, -100)
 
 
@@ -141,13 +141,29 @@ def mask_tokens(tokens, real, chance, lot, other, mask_id):
 def mask_tokens(tokens, real, chance, lot, other, mask_id):
     chosen = (chance <= 0.15) & real
     inputs = torch.where(chosen & (lot < 0.8), mask_id, tokens)
-    inputs = torch.where(chosen & (lot >= 0.8) & (lot < 0.9), other, inputs)
+    inputs = torch.where(chosen & (lot > 0.9), other, inputs)
     return inputs, torch.where(chosen, tokens, -100)
 
 
-# wrong: the chapter's order of the lot
+# wrong: from 0.8 to 0.9 another token, and above the token as it was
 def mask_tokens(tokens, real, chance, lot, other, mask_id):
     chosen = (chance < 0.15) & real
     inputs = torch.where(chosen & (lot < 0.8), mask_id, tokens)
+    inputs = torch.where(chosen & (lot >= 0.8) & (lot <= 0.9), other, inputs)
+    return inputs, torch.where(chosen, tokens, -100)
+
+
+# wrong: a lot of 0.9 gets another token, too
+def mask_tokens(tokens, real, chance, lot, other, mask_id):
+    chosen = (chance < 0.15) & real
+    inputs = torch.where(chosen & (lot < 0.8), mask_id, tokens)
+    inputs = torch.where(chosen & (lot >= 0.9), other, inputs)
+    return inputs, torch.where(chosen, tokens, -100)
+
+
+# wrong: nothing stays: below 0.9 MASK, and another token above
+def mask_tokens(tokens, real, chance, lot, other, mask_id):
+    chosen = (chance < 0.15) & real
+    inputs = torch.where(chosen & (lot < 0.9), mask_id, tokens)
     inputs = torch.where(chosen & (lot > 0.9), other, inputs)
     return inputs, torch.where(chosen, tokens, -100)

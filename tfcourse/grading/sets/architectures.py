@@ -159,7 +159,7 @@ count_parameters = Question(
     minutes=10,
     difficulty=2,
     section=f"{CHAPTER}#the-model-of-2017-counted",
-    forbid=("EncoderDecoder",),
+    forbid=("EncoderDecoder", "DecoderLM", "Stack", "Block", "costs"),
 )
 
 
@@ -245,9 +245,9 @@ def check_mask_tokens(student: Student, *given: Any) -> None:
     tensor(targets, tokens.shape, "`targets`")
     low = chance < 0.15
     every, chosen = torch.ones_like(real), low & real
-    first, second, third = lot < 0.8, (lot >= 0.8) & (lot < 0.9), lot >= 0.9
+    first, second, third = lot < 0.8, (lot >= 0.8) & (lot <= 0.9), lot > 0.9
 
-    def read(chosen: Tensor, hidden: Tensor = first, changed: Tensor = second) -> Tensor:
+    def read(chosen: Tensor, hidden: Tensor = first, changed: Tensor = third) -> Tensor:
         return tokens.where(~(chosen & hidden), mask_id).where(~(chosen & changed), other)
 
     right = read(chosen)
@@ -255,32 +255,36 @@ def check_mask_tokens(student: Student, *given: Any) -> None:
         "All chosen tokens look hidden. Some are replaced by another one, some stay.": (
             read(chosen, every, ~every)
         ),
-        "The tokens from 0.9 on look replaced, and those before it look kept.": (
-            read(chosen, changed=third)
+        "The tokens from 0.8 to 0.9 look replaced, and those above look kept.": (
+            read(chosen, changed=second)
         ),
         "All chosen tokens that get no MASK look replaced. Some stay.": read(
             chosen, changed=second | third
         ),
-        "The tokens from 0.8 to 0.9 look kept.": read(chosen, changed=~every),
+        "The tokens above 0.9 look kept.": read(chosen, changed=~every),
+        "The tokens from 0.8 to 0.9 look hidden, too. They stay.": read(chosen, first | second),
         "A border looks counted on the other side. Is it < or ≤?": read(
-            (chance <= 0.15) & real, lot <= 0.8, (lot > 0.8) & (lot <= 0.9)
+            (chance <= 0.15) & real, lot <= 0.8, lot >= 0.9
         ),
         "A token is chosen below 0.15. One at 0.15 looks chosen, too.": read(
             (chance <= 0.15) & real
         ),
         "A token at a border of the lot looks counted on the other side.": read(
-            chosen, lot <= 0.8, (lot > 0.8) & (lot <= 0.9)
+            chosen, lot <= 0.8, lot >= 0.9
+        ),
+        "A token at 0.9 looks replaced. It stays: those above are replaced.": read(
+            chosen, changed=lot >= 0.9
         ),
         "It looks as if chance decided what is hidden. That is for the lot to decide.": read(
-            real, chance < 0.12, (chance >= 0.12) & (chance < 0.135)
+            real, chance < 0.12, (chance > 0.135) & (chance < 0.15)
         ),
         "PADs look hidden, too.": read(low),
         "Every MASK looks replaced by another token. Does a second step undo the first?": read(
-            chosen, ~every, lot < 0.9
+            chosen, ~every, first | third
         ),
         "Tokens that were not chosen look replaced by another one.": tokens.where(
             ~(chosen & first), mask_id
-        ).where(~second, other),
+        ).where(~third, other),
         "The lot looks drawn for all tokens. It decides about the chosen ones.": read(every),
         "MASK looks put where nothing was chosen, and the chosen tokens look kept.": (
             read(~chosen, every, ~every)
@@ -295,7 +299,7 @@ def check_mask_tokens(student: Student, *given: Any) -> None:
             tokens.where(chosen & first, ignore)
         ),
         "The targets look as if chosen tokens that stay were not asked for.": (
-            tokens.where(chosen & ~third, ignore)
+            tokens.where(chosen & ~second, ignore)
         ),
         "The targets look taken from what the model reads. The answer is the token as it was.": (
             right.where(chosen, ignore)

@@ -176,7 +176,7 @@ resize_positions = Question(
     "06.resize_positions",
     "resize_positions",
     title="Positions for an image of another size",
-    points=2,
+    points=3,
     minutes=12,
     difficulty=2,
     section=f"{CHAPTER}#the-whole-input-at-once-digits",

@@ -26,7 +26,7 @@ greedy_decode = Question(
     minutes=20,
     difficulty=3,
     section=f"{CHAPTER}#read-one-text-write-another-dates",
-    forbid=("generate",),
+    forbid=("generate", "stream"),
 )
 
 FIELDS: dict[str, Any] = dict(
@@ -234,3 +234,9 @@ def _(student: Student, draw: Draw) -> None:
 def _(student: Student, draw: Draw) -> None:
     """Five sources of different lengths."""
     check_greedy_decode(student, Translation.draw(draw, [3, 6, 1, 5, 2]))
+
+
+@greedy_decode.check
+def _(student: Student, draw: Draw) -> None:
+    """Three sources for which PAD is written, and EOS not in time."""
+    check_greedy_decode(student, Translation.draw(draw, [5, 2, 4], ends=False))

@@ -1,7 +1,7 @@
 """The exercises of chapter 05: what is public of them.
 
-Those on one step of training are in `training_steps`, those on a loss's unit and its floor in
-`training_sources`.
+Those on one step of training are in `training_steps` and `training_rates`, those on a loss's unit
+and its floor in `training_sources`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,9 @@ from tfcourse.grading.questions import (
     require,
     tensor,
 )
+from tfcourse.grading.sets.training_rates import learning_rate
 from tfcourse.grading.sets.training_sources import entropy_rate, other_units, train_lm
-from tfcourse.grading.sets.training_steps import (
-    CHAPTER,
-    learning_rate,
-    shift,
-    step_gradient,
-)
+from tfcourse.grading.sets.training_steps import CHAPTER, shift, step_gradient
 from tfcourse.losses import IGNORE
 
 LOSSES = ("cross_entropy", "cross_entropy_loss", "CrossEntropyLoss", "token_loss")
@@ -100,7 +96,9 @@ def nll_right(student: Student, logits: Tensor, targets: Tensor, says: str = NOT
                 f"Over all words, the probabilities that your losses mean add up to {off:.3g} at "
                 "one position, not to 1. Over what is your sum taken?"
             )
-    compare(y.double(), right, mistakes, says)
+    for row, row_right in enumerate(right):  # large losses in one row hide nothing in another
+        of_row = {message: wrong[row] for message, wrong in mistakes.items()}
+        compare(y[row].double(), row_right, of_row, says)
 
 
 @nll.check
@@ -286,6 +284,8 @@ def smoothed_right(
         "The losses of all words look added and not averaged: ε is shared by V words.": (1 - eps)
         * of_target
         + eps * V * of_all,
+        "The targets look as if they added up to 1 − ε/V. The word that came gets its ε/V on top "
+        "of 1 − ε.": (1 - eps - eps / V) * of_target + eps * of_all,
         "The loss of the target looks whole, with ε of the mean on top. It keeps only "
         "1 − ε.": of_target + eps * of_all,
         "The loss is not smoothed.": of_target,

@@ -106,7 +106,7 @@ entropy_rate = Question(
     "05.entropy_rate",
     "entropy_rate",
     title="The floor of a small source",
-    points=3,
+    points=4,
     minutes=20,
     difficulty=3,
     section=f"{CHAPTER}#the-floor",
@@ -142,7 +142,7 @@ def rate_right(student: Student, table: Tensor, says: str = "") -> None:
             share * torch.special.entr(table.double()).sum(0)
         ).sum(),
         "It looks like the sum over the states, not weighted by the time in them.": rows.sum(),
-        "It looks like a uniform guess, ln K. The table knows more.": torch.tensor(
+        "It looks like a uniform guess, ln V. The table knows more.": torch.tensor(
             len(table)
         ).log(),
         "It looks like the entropy of the state with the most uncertain next word.": rows.max(),
@@ -196,11 +196,11 @@ train_lm = Question(
     "05.train_lm",
     "train_lm",
     title="A loop that comes near the floor",
-    points=5,
+    points=8,
     minutes=40,
     difficulty=3,
     section=f"{CHAPTER}#train-for-real",
-    forbid=("take_step", "bigram_table"),
+    forbid=("take_step",),
     seconds=90.0,
 )
 ABOVE = 0.1
