@@ -19,6 +19,7 @@ from helpers import ids, loud, normal, one_line
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from tfcourse import pretrained
 from tfcourse.architectures import DecoderLM, Model
 from tfcourse.families import FAMILIES
 from tfcourse.pretrained import read_pretrained, to_hf, write_pretrained
@@ -307,6 +308,18 @@ def test_a_folder_without_a_checkpoint_is_named(tmp_path):
         read_pretrained(tmp_path / "nothing")
     with pytest.raises(FileNotFoundError, match=r"config\.json"):
         read_pretrained(tmp_path)
+
+
+def test_a_name_on_the_hub_may_hold_a_dot(tmp_path, monkeypatch):
+    """Catches: ".1-8B" taken for the ending of a file, so that most public models are refused."""
+    _, model, _ = family_pair(*FIRST[0], tmp_path)
+    asked = []
+    monkeypatch.setattr(pretrained, "_fetch", lambda name: asked.append(name) or tmp_path)
+    again = read_pretrained("some-one/Llama-3.1-8B").state_dict()
+    assert asked == ["some-one/Llama-3.1-8B"]
+    assert all(torch.equal(w, again[n]) for n, w in model.state_dict().items())
+    with pytest.raises(FileNotFoundError, match="is no folder"):
+        read_pretrained("folder/model.safetensors")
 
 
 FAULTS = {

@@ -35,7 +35,7 @@ def read_pretrained(source: Path | str) -> Model:
     """
     path = Path(source).expanduser()
     if not path.exists():
-        if path.suffix or str(source).startswith((".", "/", "~")):
+        if path.suffix == ".safetensors" or str(source).startswith((".", "/", "~")):
             raise FileNotFoundError(f"{path} is no folder; give one that holds config.json")
         path = _fetch(str(source))
     weights = path if path.is_file() else path / "model.safetensors"
