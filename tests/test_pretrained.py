@@ -374,6 +374,33 @@ def test_a_head_that_is_not_the_embedding_is_not_dropped(tmp_path):
     one_line(error.value, "lm_head.weight", "tie_word_embeddings")
 
 
+@pytest.mark.parametrize("name", ["lm_head.weight", "model.encoder.embed_tokens.weight"])
+def test_a_copy_of_a_shared_matrix_is_compared_with_it(name, tmp_path):
+    """Catches: a KeyError, since an encoder-decoder has no `stack`; a copy with values of its own.
+
+    The reference implementation computes with such a copy, so our logits would be others.
+    """
+    family_pair("marian", dict(SHAPES)["marian"], tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    shared = weights["model.shared.weight"]
+    save_file(weights | {name: shared.clone()}, tmp_path / "model.safetensors")
+    read_pretrained(tmp_path)
+    save_file(weights | {name: shared + 1}, tmp_path / "model.safetensors")
+    with pytest.raises(ValueError) as error:
+        read_pretrained(tmp_path)
+    one_line(error.value, name, "tie_word_embeddings")
+
+
+def test_a_vision_transformer_reads_images_larger_than_it_was_trained_on(tmp_path):
+    """Catches: a limit for tokens that is applied to images, whose positions are interpolated."""
+    settings = dict(WIDTHS, image_size=16, patch_size=8, num_channels=3)
+    theirs, model, _ = family_pair("vit", settings, tmp_path)
+    images = normal(2, 3, 32, 40)
+    with torch.no_grad():
+        want = theirs(images, interpolate_pos_encoding=True).logits
+        torch.testing.assert_close(model(images), want, **TOLERANCE)
+
+
 def test_quantized_weights_are_refused(tmp_path):
     """Catches: whole numbers that are read as if they were the weights."""
     family_pair(*FIRST[0], tmp_path)

@@ -86,14 +86,16 @@ def from_hf(config: dict[str, Any], weights: dict[str, Tensor]) -> Model:
                 f"{sources[0]} has shape {tuple(loaded[name].shape)} for {name}, and "
                 f"{tuple(expected[name].shape)} is needed: the weights do not fit config.json"
             )
-    for name in given:  # a head that the config ties to the embedding
-        own = name.endswith(("lm_head.weight", "predictions.decoder.weight"))
-        if own and not torch.equal(given[name], loaded["stack.embedding.weight"]):
+    for name in expected.keys() - loaded.keys():  # tied: the embeddings to the head, or it to one
+        loaded[name] = loaded["stack.embedding.weight" if name == "head.weight" else "head.weight"]
+    for name in given:  # a copy of what the config ties together
+        copy = name.endswith(
+            ("lm_head.weight", "predictions.decoder.weight", "embed_tokens.weight")
+        )
+        if copy and not torch.equal(given[name], loaded["head.weight"]):
             raise ValueError(f"{name} is not the embedding, to which tie_word_embeddings ties it")
     if extra := [name for name in given if not re.search(family.unused, name)]:
         raise ValueError(f"the model has no place for {sorted(extra)[0]}")
-    for name in expected.keys() - loaded.keys():  # tied: the embeddings to the head, or it to one
-        loaded[name] = loaded["stack.embedding.weight" if name == "head.weight" else "head.weight"]
     model.load_state_dict(loaded)
     return model.eval()
 
