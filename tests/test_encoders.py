@@ -128,6 +128,12 @@ def test_another_image_size_takes_its_positions_from_the_grid(pooling):
     assert model(normal(2, 3, 32, 48)).shape == (2, 5)
 
 
+def test_an_image_may_have_more_patches_than_max_len():
+    """Catches: a model that is built and then refuses images of its own size."""
+    model = vision(48, 56, max_len=32)  # 6 × 7 patches
+    assert model(normal(1, 3, 48, 56)).shape == (1, 5)
+
+
 def test_the_mean_is_taken_after_the_final_norm():
     """mean(LN(x)), not LN(mean(x)). Catches: the two exchanged."""
     model = vision(pooling="mean")

@@ -75,7 +75,7 @@ class Stack(nn.Module):
             source_mask: True at the source's real tokens.
 
         Raises:
-            ValueError: an id outside the vocabulary, more positions than `max_len`, or a source
+            ValueError: an id outside the vocabulary, more tokens than `max_len`, or a source
                 where none is read or none where one is.
             TypeError: a padding mask that is not boolean.
         """
@@ -125,7 +125,8 @@ class Stack(nn.Module):
         padding_mask: Tensor | None,
         source: Tensor | Sequence[KeysAndValues] | None,
     ) -> None:
-        if end > self.config.max_len:
+        # A position of an image is taken from its embedding's grid, whatever the image's size.
+        if end > self.config.max_len and not self.config.patch_size:
             raise ValueError(
                 f"a sequence of {end} tokens is longer than max_len={self.config.max_len}; "
                 "shorten it, or build the model with a larger max_len"

@@ -125,12 +125,11 @@ def _write_rope(ours: ModelConfig) -> Settings:
 
 
 def _read_image(theirs: Settings) -> Settings:
-    size, patch = theirs["image_size"], theirs["patch_size"]
+    size = theirs["image_size"]
     height, width = size if isinstance(size, list | tuple) else (size, size)
     return {
         "image_height": height,
         "image_width": width,
-        "max_len": 1 + (height // patch) * (width // patch),
         "n_classes": len(theirs.get("id2label", "ab")),  # two, where the file says nothing
     }
 
