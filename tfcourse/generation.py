@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from operator import index
 from typing import Any
 
 import torch
@@ -133,12 +134,16 @@ def stream(
         compile: compile the step that writes one token, for long or many texts of one batch shape.
 
     Raises:
-        TypeError: prompts in a tensor, or one prompt that is no list.
+        TypeError: prompts in a tensor, or one prompt or `stop_tokens` that is no list.
         ValueError: no prompt, an empty one, or prompt and new tokens together above `max_len` (the
             window does not slide: that would need all keys again at other positions).
     """
     _check_request(model, prompts, max_new_tokens)
     _check_sampling(temperature, top_k, top_p)
+    try:
+        stop = frozenset(map(index, stop_tokens))  # tensors, too: as keys they equal no number
+    except TypeError:
+        raise TypeError(f"stop_tokens={stop_tokens!r} is no list of ids, such as [2]") from None
     if prefill is not None and prefill < 1:
         raise ValueError(f"prefill={prefill} reads nothing; use 1 or more, or None for all at once")
     device, dtype = model.head.weight.device, model.head.weight.dtype
@@ -152,7 +157,7 @@ def stream(
         stack, context = _reader(model, sources, len(prompts), device)
     cache = KVCache(stack.config, len(prompts), longest + max_new_tokens, device, dtype)
     chunks = list(tokens.split(prefill or longest, dim=1))
-    stop, running = frozenset(stop_tokens), set(range(len(prompts)))
+    running = set(range(len(prompts)))
 
     def read(chunk: Tensor, seen: Tensor | None, cache: KVCache) -> Tensor:
         return model.head(stack(chunk, seen, cache, **context)[:, -1])
@@ -293,10 +298,7 @@ def _check_request(
     model: DecoderLM | EncoderDecoder, prompts: Sequence[Sequence[int]], max_new_tokens: int
 ) -> None:
     if isinstance(prompts, Tensor):
-        raise TypeError(
-            "prompts is a tensor, in which padding looks like tokens; give lists of token ids, "
-            "each as long as its prompt"
-        )
+        raise TypeError("prompts is a tensor: padding looks like tokens; give lists of token ids")
     if len(prompts) == 0:
         raise ValueError("prompts is empty; give at least one list of token ids")
     if max_new_tokens < 0:
