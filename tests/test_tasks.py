@@ -216,6 +216,18 @@ def test_an_encoder_decoder_learns_dates(dates):
     assert name == "exact match" and share > 0.3
 
 
+@pytest.mark.nohook
+@pytest.mark.parametrize(
+    "given", [dict(styles=["tiny"]), dict(styles="full"), dict(locales="de"), dict(locales=[])]
+)
+def test_an_unknown_style_or_locale_is_refused(given):
+    """Catches: a style that Babel reads as a pattern, "tin1970"; a word taken for its letters."""
+    with pytest.raises(ValueError) as caught:
+        DateData(n_held_out=1, **given)
+    [(field, value)] = given.items()
+    one_line(caught.value, f"{field}={value!r}", "full" if field == "styles" else "en_GB")
+
+
 def test_more_dates_than_are_held_out_are_refused():
     """Catches: millions of dates that are drawn for hours, the same ones again and again."""
     with pytest.raises(ValueError, match="n_held_out=99999999 is more than the"):
