@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tfcourse.architectures import DecoderLM, Encoder, EncoderDecoder, VisionTransformer
 from tfcourse.checkpoints import load_model, save_checkpoint
 from tfcourse.config import ModelConfig
+from tfcourse.generation import generate
 from tfcourse.losses import IGNORE
 
 TOLERANCE = dict(atol=1e-5, rtol=1e-5)
@@ -176,6 +177,13 @@ def test_images_that_do_not_divide_into_patches_are_refused(fields, size, named)
     one_line(caught.value, named, "patch_size=8")
 
 
+def test_images_of_other_channels_are_refused():
+    """Catches: an error about the shapes of two matrices that the reader has never seen."""
+    with pytest.raises(ValueError) as caught:
+        vision()(normal(1, 1, 16, 24))
+    one_line(caught.value, "1 channels", "image_channels=3")
+
+
 # --- encoder–decoder
 
 
@@ -245,6 +253,16 @@ def test_one_matrix_serves_source_target_and_head():
     assert len({w.data_ptr() for w in (
         apart.encoder.embedding.weight, apart.decoder.embedding.weight, apart.head.weight
     )}) == 3  # fmt: skip
+
+
+def test_a_decoder_without_blocks_writes():
+    """It reads no source, so none can be counted. Catches: an IndexError in place of a baseline."""
+    model = pair(n_decoder_layers=0)
+    written = generate(model, [[1], [2, 3]], 2, sources=[[4, 5], [6]], temperature=0.0)
+    assert [len(row) for row in written] == [2, 2]
+    with pytest.raises(ValueError) as caught:
+        pair().hidden(ids(2, 3), normal(3, 4, 32))
+    one_line(caught.value, "2 rows read 3 sources")
 
 
 def test_a_source_is_needed_where_it_is_read_and_nowhere_else():

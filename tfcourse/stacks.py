@@ -17,6 +17,8 @@ from tfcourse.embeddings import TokenEmbedding, embedding_std
 from tfcourse.norms import make_norm
 from tfcourse.positions import LearnedPositions, make_positions
 
+Source = Float[Tensor, "B M d"] | Sequence[KeysAndValues] | None
+
 
 @runtime_checkable
 class Cache(Protocol):
@@ -60,7 +62,7 @@ class Stack(nn.Module):
         padding_mask: Bool[Tensor, "B S"] | None = None,
         cache: Cache | None = None,
         token_types: Int[Tensor, "B L"] | None = None,
-        source: Float[Tensor, "B M d"] | Sequence[KeysAndValues] | None = None,
+        source: Source = None,
         source_mask: Bool[Tensor, "B M"] | None = None,
     ) -> Float[Tensor, "B L d"]:
         """Return one vector per token or patch.
@@ -118,13 +120,7 @@ class Stack(nn.Module):
         readers: list[Any] = [block.cross for block in self.blocks]
         return [reader.sublayer.keys_and_values(source) for reader in readers]
 
-    def _check(
-        self,
-        n_rows: int,
-        end: int,
-        padding_mask: Tensor | None,
-        source: Tensor | Sequence[KeysAndValues] | None,
-    ) -> None:
+    def _check(self, n_rows: int, end: int, padding_mask: Tensor | None, source: Source) -> None:
         # A position of an image is taken from its embedding's grid, whatever the image's size.
         if end > self.config.max_len and not self.config.patch_size:
             raise ValueError(
@@ -135,9 +131,9 @@ class Stack(nn.Module):
             problem = "needs a source" if source is None else "reads no source"
             raise ValueError(f"a stack with cross_attention={source is None} {problem}")
         if source is not None:
-            n_sources = len(source) if isinstance(source, Tensor) else len(source[0][0])
-            if n_sources != n_rows:
-                raise ValueError(f"{n_rows} rows read {n_sources} sources; give one source per row")
+            sizes = {len(source)} if isinstance(source, Tensor) else {len(k) for k, _ in source}
+            if wrong := sizes - {n_rows}:
+                raise ValueError(f"{n_rows} rows read {min(wrong)} sources; give one per row")
         if padding_mask is not None:
             if padding_mask.dtype != torch.bool:
                 raise TypeError(
