@@ -123,6 +123,12 @@ def test_each_epoch_shows_every_digit_once_in_an_order_of_its_own():
     )
 
 
+def test_a_long_seed_is_a_seed():
+    """Of 18 digits, the most that a command takes. Catches: a number beyond 64 bits."""
+    batches = [DigitData(seed, n_held_out=1700).train_batch(3, 8) for seed in (10**17, 10**17 + 1)]
+    assert not torch.equal(batches[0].targets, batches[1].targets)
+
+
 def test_an_image_is_moved_by_whole_pixels_and_filled_with_background():
     """Catches: rows and columns exchanged; what leaves on one side coming back on the other."""
     image = torch.arange(9.0).view(1, 1, 3, 3)
