@@ -350,6 +350,14 @@ def test_a_damaged_file_is_an_error_of_one_line(fault, tmp_path):
     one_line(error.value)
 
 
+def test_settings_may_begin_with_a_byte_order_mark(tmp_path):
+    """As some editors on Windows save them. Catches: a file that looks right and is refused."""
+    family_pair(*FIRST[0], tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(path.read_text(encoding="utf-8"), encoding="utf-8-sig")
+    read_pretrained(tmp_path)
+
+
 def test_a_file_of_weights_stands_for_itself(tmp_path):
     """Catches: a `.safetensors` file that is taken for a name on the hub."""
     _, model, _ = family_pair(*FIRST[0], tmp_path)

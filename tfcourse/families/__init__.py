@@ -146,7 +146,7 @@ def _read_marian(theirs: Settings) -> Settings:
         ours, other = theirs[f"encoder_{name}"], theirs.get(f"decoder_{name}")
         if ours != other:
             raise ValueError(
-                f"decoder_{name}={other} is not supported; only {ours}, the encoder's, is"
+                f"decoder_{name}={other} is not supported; only the encoder's {ours} is"
             )
     if theirs.get("decoder_vocab_size") not in (None, theirs["vocab_size"]):
         raise ValueError(
