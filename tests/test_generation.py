@@ -490,6 +490,20 @@ def test_a_cache_for_other_rows_is_refused():
     one_line(caught.value, "3 rows")
 
 
+def test_a_mask_that_is_forgotten_is_missed():
+    """Catches: padding that later tokens read as if it had been written."""
+    model, tokens = tiny_lm(), ids(2, 6)
+    real = torch.ones(2, 8, dtype=torch.bool)
+    real[0, :2] = False
+    cache = empty_cache(model, batch_size=2)
+    model(tokens, real[:, :6], cache)
+    with pytest.raises(ValueError) as caught:
+        model(tokens[:, :1], cache=cache)
+    one_line(caught.value, "padding_mask=None", "cache")
+    assert model(tokens[:, :1], real[:, :7], cache).isfinite().all()
+    assert cache.length == 7
+
+
 @pytest.mark.nohook
 @pytest.mark.parametrize("prompts", [[[1.5]], ["12"], "12", [{1, 2}]], ids=str)
 def test_what_is_no_list_of_whole_numbers_is_refused(prompts):

@@ -35,6 +35,7 @@ class KVCache:
         self.values = torch.zeros(shape, device=device, dtype=dtype)
         self.max_len = max_len
         self.length = 0  # positions stored; the stack moves it on after its last block
+        self.masked = False  # whether some of them are padding
 
     def layer(self, index: int) -> LayerView:
         """Return the part that belongs to one block."""
@@ -55,6 +56,7 @@ class StaticKVCache(KVCache):
         self.keys, self.values, self.max_len = filled.keys, filled.values, filled.max_len
         # A tensor, since a number would be a constant of the compiled program.
         self.length: Any = torch.tensor([filled.length], device=filled.keys.device)
+        self.masked = True  # always: the mask hides what is empty
 
     def end_after(self, n_new: int) -> int:
         return self.max_len
@@ -70,11 +72,9 @@ class LayerView:
         self, keys: Float[Tensor, "B K L k"], values: Float[Tensor, "B K L k"]
     ) -> tuple[Float[Tensor, "B K S k"], Float[Tensor, "B K S k"]]:
         """Store the new positions; return all S positions so far."""
-        if keys.shape[0] != self.cache.keys.shape[1]:
-            raise ValueError(
-                f"the cache is for {self.cache.keys.shape[1]} rows and {keys.shape[0]} are given; "
-                "make one for each batch"
-            )
+        n_rows = self.cache.keys.shape[1]
+        if len(keys) != n_rows:
+            raise ValueError(f"the cache is for {n_rows} rows, not {len(keys)}; make one per batch")
         start, end = self.cache.length, self.cache.end_after(keys.shape[2])
         if end > self.cache.max_len:
             raise ValueError(
@@ -323,6 +323,4 @@ def _check_tokens(what: str, rows: Sequence[Sequence[int]], vocab_size: int) -> 
             if int(token) != token:
                 raise TypeError(f"{what} {i} has {token!r}; token ids are whole numbers")
             if not 0 <= int(token) < vocab_size:
-                raise ValueError(
-                    f"{what} {i} has token id {int(token)}; ids run from 0 to {vocab_size - 1}"
-                )
+                raise ValueError(f"{what} {i} has token id {int(token)}; use 0 to {vocab_size - 1}")

@@ -25,6 +25,7 @@ class Cache(Protocol):
     """What a stack needs of a KV cache (see `generation.KVCache`)."""
 
     length: int
+    masked: bool
 
     def layer(self, index: int) -> LayerCache:
         """Return the cache of one block."""
@@ -77,14 +78,16 @@ class Stack(nn.Module):
             source_mask: True at the source's real tokens.
 
         Raises:
-            ValueError: an id outside the vocabulary, more tokens than `max_len`, or a source
-                where none is read or none where one is.
+            ValueError: an id outside the vocabulary, more tokens than `max_len`, a source where
+                none is read or none where one is, or no mask where the cache holds padding.
             TypeError: a padding mask that is not boolean.
         """
         x = self.embedding(inputs)
         n_rows, length = x.shape[:2]
         end = cache.end_after(length) if cache is not None else length
         self._check(n_rows, end, padding_mask, source)
+        if cache is not None and cache.masked and padding_mask is None:
+            raise ValueError("padding_mask=None, but cached tokens had one; give one for them all")
         if token_types is not None and self.token_types is None:
             raise ValueError("token_types are given, but the model has n_token_types=0")
         mask = None
@@ -113,6 +116,7 @@ class Stack(nn.Module):
             )
         if cache is not None:
             cache.length += length
+            cache.masked = padding_mask is not None
         return self.final_norm(x)
 
     def read(self, source: Float[Tensor, "B M d"]) -> list[KeysAndValues]:
