@@ -91,9 +91,7 @@ def from_hf(config: dict[str, Any], weights: dict[str, Tensor]) -> Model:
     for name in expected.keys() - loaded.keys():  # tied: the embeddings to the head, or it to one
         loaded[name] = loaded["stack.embedding.weight" if name == "head.weight" else "head.weight"]
     for name in given:  # a copy of what the config ties together
-        copy = name.endswith(
-            ("lm_head.weight", "predictions.decoder.weight", "embed_tokens.weight")
-        )
+        copy = re.search(r"(lm_head|predictions\.decoder|embed_tokens)\.weight$", name)
         if copy and not torch.equal(given[name], loaded["head.weight"]):
             raise ValueError(f"{name} is not the embedding, to which tie_word_embeddings ties it")
     if extra := [name for name in given if not re.search(family.unused, name)]:
