@@ -260,6 +260,11 @@ def test_a_decoder_without_blocks_writes():
     model = pair(n_decoder_layers=0)
     written = generate(model, [[1], [2, 3]], 2, sources=[[4, 5], [6]], temperature=0.0)
     assert [len(row) for row in written] == [2, 2]
+
+
+@pytest.mark.nohook
+def test_as_many_sources_as_rows_are_needed():
+    """Catches: one source, spread over all rows."""
     with pytest.raises(ValueError) as caught:
         pair().hidden(ids(2, 3), normal(3, 4, 32))
     one_line(caught.value, "2 rows read 3 sources")
