@@ -31,7 +31,7 @@ def current(root: Path) -> tuple[str, str, str]:
 def rewrite(text: str, old: tuple[str, str, str], new: tuple[str, str, str]) -> str:
     """Replace the repository's address, its pages' address and the ref in links to it."""
     (owner, name, ref), (new_owner, new_name, new_ref) = old, new
-    end = r"(?![\w-])"
+    end = r"(?![\w-]|\.(?!git\b)\w)"  # the name is not longer: no other repository's
     o, n, r = re.escape(owner), re.escape(name), re.escape(ref)
     text = re.sub(
         rf"(google\.com/github/){o}/{n}/blob/{r}/",
@@ -55,6 +55,13 @@ def files(root: Path) -> list[Path]:
     return [path for path in paths if path.is_file()]
 
 
+def _decode(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 (byte {error.start}); save it as UTF-8") from None
+
+
 def main(arguments: list[str], root: Path = ROOT) -> int:
     url, ref = [*arguments, "", ""][:2]
     match, ref = ADDRESS.fullmatch(url), ref or "main"
@@ -65,12 +72,17 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
         print(f"REF={ref!r} is no branch or tag; give main or v0.1.0")
         return 2
     old, new = current(root), (match[1], match[2], ref)
+    try:  # all are read before one is written; as bytes, so that line ends stay what they are
+        texts = {path: _decode(path) for path in files(root)}
+    except ValueError as error:
+        print(error)
+        return 2
     changed = 0
-    for path in files(root):
-        text = path.read_text(encoding="utf-8")
+    for path, text in texts.items():
         rewritten = rewrite(text, old, new)
         if path.name == "_config.yml":
-            rewritten = rewritten.replace(f"  branch: {old[2]}\n", f"  branch: {ref}\n", 1)
+            branch = rf"(?m)^(  branch: ){re.escape(old[2])}(?=\r?$)"
+            rewritten = re.sub(branch, rf"\g<1>{ref}", rewritten, count=1)
         if rewritten != text:
             unfinished = path.with_name(path.name + ".new")
             unfinished.write_text(rewritten, encoding="utf-8", newline="")

@@ -11,7 +11,7 @@ import torch
 from counting import equal_weights
 from helpers import ids, loud, one_line, tiny, tiny_lm
 
-from tfcourse.architectures import DecoderLM
+from tfcourse.architectures import DecoderLM, Model
 from tfcourse.checkpoints import (
     CheckpointError,
     load_checkpoint,
@@ -227,6 +227,18 @@ def test_a_checkpoint_without_a_usable_part_names_it(path, state, named):
     with pytest.raises(CheckpointError) as caught:
         load_model(path)
     one_line(caught.value, named)
+
+
+def test_a_class_that_is_not_the_packages_is_refused(path):
+    """Catches: an IndexError after hours of training."""
+
+    class Own(Model):
+        pass
+
+    with pytest.raises(TypeError) as caught:
+        save_checkpoint(path, Own())
+    one_line(caught.value, "Own", "DecoderLM")
+    assert not path.exists()
 
 
 @pytest.mark.parametrize("name", ["nothing.pt", "empty_folder", "no/such/folder/checkpoint.pt"])

@@ -107,7 +107,8 @@ def test_a_config_file_says_the_same_as_flags_and_flags_win(capsys, tmp_path):
     file = tmp_path / "run.toml"
     file.write_text(
         "[model]\nd_model = 16\nn_layers = 1\nn_heads = 2\nbias = true\n"
-        "[train]\nsteps = 3\nbatch_size = 4\nwarmup = 1\nlr = 1\ndevice = 'cpu'\n"
+        "[train]\nsteps = 3\nbatch_size = 4\nwarmup = 1\nlr = 1\ndevice = 'cpu'\n",
+        encoding="utf-8-sig",  # with a byte order mark, as some editors on Windows save it
     )
     common = ["train", "emails", "--n-held-out", 8, "--config", file]
     status, _, err = call(capsys, *common, "--out", tmp_path / "a", "--lr", 0.5, "--no-bias")
@@ -195,6 +196,15 @@ def test_sampling_repeats_with_its_seed(capsys, run_folder):
     assert (
         len(set(greedy.split("---\n"))) == 1 or len(set(map(str.strip, greedy.split("---")))) == 1
     )
+
+
+def test_a_rank_without_other_processes_speaks(capsys, run_folder, monkeypatch):
+    """Catches: no text and status 0 where a variable RANK means something else."""
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    assert call(capsys, "sample", "--checkpoint", run_folder, "--max-new-tokens", 1)[1]
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert call(capsys, "sample", "--checkpoint", run_folder, "--max-new-tokens", 1)[1] == ""
 
 
 def test_a_sample_goes_on_from_its_prompt(capsys, run_folder):

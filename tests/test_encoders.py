@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tfcourse.architectures import DecoderLM, Encoder, EncoderDecoder, VisionTransformer
 from tfcourse.checkpoints import load_model, save_checkpoint
 from tfcourse.config import ModelConfig
+from tfcourse.generation import generate
 from tfcourse.losses import IGNORE
 
 TOLERANCE = dict(atol=1e-5, rtol=1e-5)
@@ -128,6 +129,12 @@ def test_another_image_size_takes_its_positions_from_the_grid(pooling):
     assert model(normal(2, 3, 32, 48)).shape == (2, 5)
 
 
+def test_an_image_may_have_more_patches_than_max_len():
+    """Catches: a model that is built and then refuses images of its own size."""
+    model = vision(48, 56, max_len=32)  # 6 × 7 patches
+    assert model(normal(1, 3, 48, 56)).shape == (1, 5)
+
+
 def test_the_mean_is_taken_after_the_final_norm():
     """mean(LN(x)), not LN(mean(x)). Catches: the two exchanged."""
     model = vision(pooling="mean")
@@ -168,6 +175,13 @@ def test_images_that_do_not_divide_into_patches_are_refused(fields, size, named)
     with pytest.raises(ValueError) as caught:
         vision(**fields)(normal(1, 3, *size))
     one_line(caught.value, named, "patch_size=8")
+
+
+def test_images_of_other_channels_are_refused():
+    """Catches: an error about the shapes of two matrices that the reader has never seen."""
+    with pytest.raises(ValueError) as caught:
+        vision()(normal(1, 1, 16, 24))
+    one_line(caught.value, "1 channels", "image_channels=3")
 
 
 # --- encoder–decoder
@@ -239,6 +253,21 @@ def test_one_matrix_serves_source_target_and_head():
     assert len({w.data_ptr() for w in (
         apart.encoder.embedding.weight, apart.decoder.embedding.weight, apart.head.weight
     )}) == 3  # fmt: skip
+
+
+def test_a_decoder_without_blocks_writes():
+    """It reads no source, so none can be counted. Catches: an IndexError in place of a baseline."""
+    model = pair(n_decoder_layers=0)
+    written = generate(model, [[1], [2, 3]], 2, sources=[[4, 5], [6]], temperature=0.0)
+    assert [len(row) for row in written] == [2, 2]
+
+
+@pytest.mark.nohook
+def test_as_many_sources_as_rows_are_needed():
+    """Catches: one source, spread over all rows."""
+    with pytest.raises(ValueError) as caught:
+        pair().hidden(ids(2, 3), normal(3, 4, 32))
+    one_line(caught.value, "2 rows read 3 sources")
 
 
 def test_a_source_is_needed_where_it_is_read_and_nowhere_else():

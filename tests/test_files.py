@@ -124,6 +124,18 @@ def test_a_leftover_of_a_killed_process_is_no_obstacle(path):
     assert [p.name for p in path.parent.iterdir()] == [path.name]
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a pipe stands for a device")
+def test_what_is_no_file_is_not_replaced(tmp_path):
+    """Catches: /dev/stdout or /dev/null that becomes a file, for root."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for name in (pipe, tmp_path):
+        with pytest.raises(OSError) as caught:
+            write_whole(name, lambda file: file.write(b"new"))
+        one_line(caught.value, str(name), "no regular file")
+    assert pipe.is_fifo() and list(tmp_path.iterdir()) == [pipe]
+
+
 @pytest.mark.nohook
 @pytest.mark.skipif(os.name != "posix", reason="limits on file size are POSIX's")
 def test_a_real_refusal_of_the_system_is_one_line_too(tmp_path):

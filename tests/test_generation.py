@@ -3,6 +3,7 @@
 import math
 from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
 from helpers import few, ids, loud, normal, one_line, tiny, tiny_lm
@@ -163,6 +164,20 @@ def test_a_row_ends_after_its_stop_token_and_the_others_go_on():
     want = [row[: row.index(stop) + 1] if stop in row else row for row in free]
     assert generate(model, prompts, 12, temperature=0.0, stop_tokens=[stop]) == want
     assert len(want[0]) <= 4
+
+
+@pytest.mark.nohook
+def test_stop_tokens_may_come_in_an_array_but_not_alone():
+    """Catches: a tensor whose elements equal no number, so that no row ever stops."""
+    model, prompt = tiny_lm(), ids(4).tolist()
+    free = generate(model, [prompt], 12, temperature=0.0)[0]
+    want = free[: free.index(free[3]) + 1]
+    for stop in ([free[3]], torch.tensor([free[3]]), np.array([free[3]])):
+        assert generate(model, [prompt], 12, temperature=0.0, stop_tokens=stop) == [want]
+    for stop in (2, [1.5], "ab"):
+        with pytest.raises(TypeError) as caught:
+            generate(model, [prompt], 12, stop_tokens=stop)
+        one_line(caught.value, f"stop_tokens={stop!r}", "[2]")
 
 
 def test_the_number_of_new_tokens_is_exact():
@@ -473,6 +488,20 @@ def test_a_cache_for_other_rows_is_refused():
     with pytest.raises(ValueError) as caught:
         model(ids(1, 4), cache=KVCache(model.config, 3, 8))
     one_line(caught.value, "3 rows")
+
+
+def test_a_mask_that_is_forgotten_is_missed():
+    """Catches: padding that later tokens read as if it had been written."""
+    model, tokens = tiny_lm(), ids(2, 6)
+    real = torch.ones(2, 8, dtype=torch.bool)
+    real[0, :2] = False
+    cache = empty_cache(model, batch_size=2)
+    model(tokens, real[:, :6], cache)
+    with pytest.raises(ValueError) as caught:
+        model(tokens[:, :1], cache=cache)
+    one_line(caught.value, "padding_mask=None", "cache")
+    assert model(tokens[:, :1], real[:, :7], cache).isfinite().all()
+    assert cache.length == 7
 
 
 @pytest.mark.nohook

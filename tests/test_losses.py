@@ -119,6 +119,14 @@ def test_mean_divides_by_the_targets_that_count():
     torch.testing.assert_close(token_loss(hidden, head, targets), each.sum() / 2)
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_whole_numbers_of_any_size_are_targets(reduction):
+    """Catches: int32, as many data sets hold it, refused by PyTorch in the middle of a step."""
+    hidden, head, targets = normal(2, 3, 8), head_of(8, 11), targets_of(2, 3, vocab_size=11)
+    want = token_loss(hidden, head, targets, reduction)
+    assert torch.equal(token_loss(hidden, head, targets.int(), reduction), want)
+
+
 def test_the_loss_is_in_nats():
     """Equal logits over 8 words cost ln 8. Catches: bits."""
     loss = token_loss(torch.zeros(1, 3, 4), head_of(4, 8, bias=False), torch.tensor([[0, 3, 7]]))

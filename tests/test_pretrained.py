@@ -19,6 +19,7 @@ from helpers import ids, loud, normal, one_line
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from tfcourse import pretrained
 from tfcourse.architectures import DecoderLM, Model
 from tfcourse.families import FAMILIES
 from tfcourse.pretrained import read_pretrained, to_hf, write_pretrained
@@ -309,6 +310,18 @@ def test_a_folder_without_a_checkpoint_is_named(tmp_path):
         read_pretrained(tmp_path)
 
 
+def test_a_name_on_the_hub_may_hold_a_dot(tmp_path, monkeypatch):
+    """Catches: ".1-8B" taken for the ending of a file, so that most public models are refused."""
+    _, model, _ = family_pair(*FIRST[0], tmp_path)
+    asked = []
+    monkeypatch.setattr(pretrained, "_fetch", lambda name: asked.append(name) or tmp_path)
+    again = read_pretrained("some-one/Llama-3.1-8B").state_dict()
+    assert asked == ["some-one/Llama-3.1-8B"]
+    assert all(torch.equal(w, again[n]) for n, w in model.state_dict().items())
+    with pytest.raises(FileNotFoundError, match="is no folder"):
+        read_pretrained("folder/model.safetensors")
+
+
 FAULTS = {
     "weights cut": lambda f: (f / "model.safetensors").write_bytes(
         (f / "model.safetensors").read_bytes()[:-100]
@@ -337,6 +350,14 @@ def test_a_damaged_file_is_an_error_of_one_line(fault, tmp_path):
     one_line(error.value)
 
 
+def test_settings_may_begin_with_a_byte_order_mark(tmp_path):
+    """As some editors on Windows save them. Catches: a file that looks right and is refused."""
+    family_pair(*FIRST[0], tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(path.read_text(encoding="utf-8"), encoding="utf-8-sig")
+    read_pretrained(tmp_path)
+
+
 def test_a_file_of_weights_stands_for_itself(tmp_path):
     """Catches: a `.safetensors` file that is taken for a name on the hub."""
     _, model, _ = family_pair(*FIRST[0], tmp_path)
@@ -359,6 +380,33 @@ def test_a_head_that_is_not_the_embedding_is_not_dropped(tmp_path):
     with pytest.raises(ValueError) as error:
         read_pretrained(tmp_path)
     one_line(error.value, "lm_head.weight", "tie_word_embeddings")
+
+
+@pytest.mark.parametrize("name", ["lm_head.weight", "model.encoder.embed_tokens.weight"])
+def test_a_copy_of_a_shared_matrix_is_compared_with_it(name, tmp_path):
+    """Catches: a KeyError, since an encoder-decoder has no `stack`; a copy with values of its own.
+
+    The reference implementation computes with such a copy, so our logits would be others.
+    """
+    family_pair("marian", dict(SHAPES)["marian"], tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    shared = weights["model.shared.weight"]
+    save_file(weights | {name: shared.clone()}, tmp_path / "model.safetensors")
+    read_pretrained(tmp_path)
+    save_file(weights | {name: shared + 1}, tmp_path / "model.safetensors")
+    with pytest.raises(ValueError) as error:
+        read_pretrained(tmp_path)
+    one_line(error.value, name, "tie_word_embeddings")
+
+
+def test_a_vision_transformer_reads_images_larger_than_it_was_trained_on(tmp_path):
+    """Catches: a limit for tokens that is applied to images, whose positions are interpolated."""
+    settings = dict(WIDTHS, image_size=16, patch_size=8, num_channels=3)
+    theirs, model, _ = family_pair("vit", settings, tmp_path)
+    images = normal(2, 3, 32, 40)
+    with torch.no_grad():
+        want = theirs(images, interpolate_pos_encoding=True).logits
+        torch.testing.assert_close(model(images), want, **TOLERANCE)
 
 
 def test_quantized_weights_are_refused(tmp_path):

@@ -95,6 +95,27 @@ def test_mean_cosine_of_a_single_position_is_an_error():
     one_line(error.value, "1 positions", "at least 2")
 
 
+def test_where_there_is_no_gradient_nothing_is_measured():
+    """Catches: an error of autograd's about tensors that the reader has not given."""
+    frozen = tiny_lm().requires_grad_(False)
+    frozen.head.weight.requires_grad_()
+    for model in (tiny_lm(n_layers=0), frozen):
+        with pytest.raises(ValueError) as error:
+            measure_stream(model, ids(2, 5), ids(2, 5))
+        one_line(error.value, "n_layers=0", "frozen")
+
+
+@pytest.mark.parametrize("norm", ["layernorm", "rmsnorm"])
+def test_logits_are_attributed_in_bfloat16_too(norm):
+    """Catches: parts that are raised to float32, which no product with the head takes."""
+    model, tokens = tiny_lm(norm=norm).bfloat16(), ids(2, 7)
+    shares = attribute_logits(model, tokens)
+    want = model(tokens)[:, -1]
+    total = torch.stack(list(shares.values())).sum(dim=0)
+    assert total.dtype == torch.bfloat16
+    torch.testing.assert_close(total, want, atol=0.05 * float(want.detach().std()), rtol=0)
+
+
 @pytest.mark.parametrize("fields", [dict(), dict(residual=False), dict(mlp=False, n_kv_heads=1)])
 def test_measure_stream_agrees_with_plain_autograd(fields):
     """Catches: gradients of the wrong stream or rows; streams inside a block counted as blocks."""

@@ -14,7 +14,7 @@ import torch
 from counting import Counting, counting_lm, equal_weights, plan
 from helpers import one_line
 
-from tfcourse import files, runs
+from tfcourse import files, runs, training
 from tfcourse.checkpoints import CheckpointError, load_checkpoint, save_checkpoint
 from tfcourse.training import train
 
@@ -101,6 +101,27 @@ def test_a_line_that_a_crash_cut_off_is_dropped(tmp_path):
         file.write('{"step": 8, "lo')
     train(counting_lm(), Counting(), settings, tmp_path, resume=True, progress=False)
     assert [r["step"] for r in metrics(tmp_path)] == list(range(1, 11))
+
+
+@pytest.mark.parametrize("killed_in", ["append", "save", "_evaluate"])
+def test_a_run_that_is_killed_as_it_saves_loses_no_record(tmp_path, killed_in, monkeypatch):
+    """At step 4, before, between and after its files are written.
+
+    Catches: a checkpoint whose own step is missing from the metrics for ever.
+    """
+    place = training if killed_in == "_evaluate" else runs.RunFiles
+
+    def break_it():
+        monkeypatch.setattr(place, killed_in, lambda *args, **options: stop())
+
+    settings = plan(save_every=2, eval_every=4)
+    with pytest.raises(Stop):
+        train(counting_lm(), Until(3, break_it), settings, tmp_path, progress=False)
+    monkeypatch.undo()
+    got = train(counting_lm(), Counting(), settings, tmp_path, resume=True, progress=False)
+    assert [r["step"] for r in got.records] == list(range(1, 11))
+    assert [r["step"] for r in metrics(tmp_path)] == list(range(1, 11))
+    assert "held_out_loss" in metrics(tmp_path)[7]
 
 
 def test_the_scaler_is_resumed_with_its_scale(tmp_path):

@@ -123,6 +123,12 @@ def test_each_epoch_shows_every_digit_once_in_an_order_of_its_own():
     )
 
 
+def test_a_long_seed_is_a_seed():
+    """Of 18 digits, the most that a command takes. Catches: a number beyond 64 bits."""
+    batches = [DigitData(seed, n_held_out=1700).train_batch(3, 8) for seed in (10**17, 10**17 + 1)]
+    assert not torch.equal(batches[0].targets, batches[1].targets)
+
+
 def test_an_image_is_moved_by_whole_pixels_and_filled_with_background():
     """Catches: rows and columns exchanged; what leaves on one side coming back on the other."""
     image = torch.arange(9.0).view(1, 1, 3, 3)
@@ -214,6 +220,18 @@ def test_an_encoder_decoder_learns_dates(dates):
     """
     name, share = score_after(220, EncoderDecoder, "dates", dates)
     assert name == "exact match" and share > 0.3
+
+
+@pytest.mark.nohook
+@pytest.mark.parametrize(
+    "given", [dict(styles=["tiny"]), dict(styles="full"), dict(locales="de"), dict(locales=[])]
+)
+def test_an_unknown_style_or_locale_is_refused(given):
+    """Catches: a style that Babel reads as a pattern, "tin1970"; a word taken for its letters."""
+    with pytest.raises(ValueError) as caught:
+        DateData(n_held_out=1, **given)
+    [(field, value)] = given.items()
+    one_line(caught.value, f"{field}={value!r}", "full" if field == "styles" else "en_GB")
 
 
 def test_more_dates_than_are_held_out_are_refused():

@@ -70,10 +70,7 @@ class DecoderLM(Model):
         return self.stack(tokens, padding_mask)
 
     def loss(
-        self,
-        inputs: Int[Tensor, "B L"],
-        targets: Int[Tensor, "B L"],
-        reduction: Reduction = "mean",
+        self, inputs: Int[Tensor, "B L"], targets: Int[Tensor, "B L"], reduction: Reduction = "mean"
     ) -> Loss:
         """Compute the next-token loss in nats; see `losses.token_loss`.
 

@@ -33,9 +33,12 @@ def save_checkpoint(path: Path, model: Model, *, write: bool = True, **parts: An
 
     Raises:
         OSError: the file could not be written; an older one of the same name is untouched.
+        TypeError: the model is of a class that `load_model` does not know.
     """
     # FSDP gives its models classes of their own, and `torch.compile` wraps them.
     kinds = [n for part in model.modules() for n, k in ARCHITECTURES.items() if isinstance(part, k)]
+    if not kinds:
+        raise TypeError(f"{type(model).__name__} is none of {', '.join(ARCHITECTURES)}; derive it")
     state = {
         "format": FORMAT,
         "architecture": kinds[0],
@@ -72,14 +75,15 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
             f"{path} cannot be read: it is cut off or was not written by tfcourse"
         ) from error
     if not isinstance(state, dict) or state.get("format") != FORMAT:
-        raise CheckpointError(
-            f"{path} is not a '{FORMAT}' file; give one that `tfcourse train` wrote"
-        )
+        raise CheckpointError(f"{path} is no '{FORMAT}' file; give one of `tfcourse train`")
     return state
 
 
 def load_model(path: Path, device: torch.device | str = "cpu") -> tuple[Model, dict[str, Any]]:
-    """Build the model that a checkpoint describes, ready to use; return it and the rest."""
+    """Build the model that a checkpoint describes, ready to use; return it and the rest.
+
+    It has float32 weights, whatever the dtype of those that were saved.
+    """
     state = load_checkpoint(path)
     try:
         architecture = ARCHITECTURES[state.get("architecture", "DecoderLM")]

@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status."""
     parser = make_parser()
     args = parser.parse_args(argv)
-    silent = os.environ.get("RANK", "0") != "0"  # of several processes one reports
+    silent = "WORLD_SIZE" in os.environ and os.environ.get("RANK", "0") != "0"  # one reports
     if silent or sys.stdout is None or sys.stderr is None:  # closed by the shell (`>&-`)
         nothing = open(os.devnull, "w")  # noqa: SIM115 (open until the process ends)
         sys.stdout, sys.stderr = (not silent and sys.stdout) or nothing, sys.stderr or nothing
@@ -261,7 +261,7 @@ def given(args: argparse.Namespace, group: str) -> dict[str, Any]:
 def read_config_file(path: Path, allowed: dict[str, list[str]]) -> dict[str, dict[str, Any]]:
     """Read a TOML file with the sections [model] and [train]."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:  # also of numbers with thousands of digits
         raise ValueError(f"{path} is no TOML file: {error}") from None
     for section, values in content.items():

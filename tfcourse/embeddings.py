@@ -55,12 +55,9 @@ class PatchEmbedding(nn.Module):
         super().__init__()
         if not config.patch_size:
             raise ValueError("patch_size=0 cuts no image; give image_height, image_width and it")
-        self.patch_size = config.patch_size
-        self.grid = (
-            config.image_height // config.patch_size,
-            config.image_width // config.patch_size,
-        )
-        n_pixels = config.image_channels * config.patch_size**2
+        p = self.patch_size = config.patch_size
+        self.grid = (config.image_height // p, config.image_width // p)
+        n_pixels = config.image_channels * p**2
         self.project = nn.Linear(n_pixels, config.d_model)
         self.first = None
         n_places = self.grid[0] * self.grid[1]
@@ -70,9 +67,11 @@ class PatchEmbedding(nn.Module):
         self.positions = nn.Parameter(0.02 * torch.randn(1, n_places, config.d_model))
 
     def forward(self, images: Float[Tensor, "B C height width"]) -> Float[Tensor, "B L d"]:
-        """Raise ValueError for an image that does not divide into whole patches."""
-        height, width = images.shape[2:]
+        """Raise ValueError for an image of other channels, or that patches do not fill."""
+        channels, height, width = images.shape[1:]
         p = self.patch_size
+        if channels != (n := self.project.in_features // p**2):
+            raise ValueError(f"images have {channels} channels, the model image_channels={n}")
         if height % p or width % p or not height or not width:
             raise ValueError(
                 f"an image of {height}×{width} does not divide into patches of patch_size={p}; "

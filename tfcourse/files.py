@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -17,8 +18,11 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
     killed process left behind is overwritten by the next call.
 
     Raises:
-        OSError: the disk is full or the folder cannot be written; the message names the path.
+        OSError: the disk is full, the folder cannot be written, or what stands there is no file,
+            such as /dev/null; the message names the path.
     """
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, f"{path} is no regular file; choose another name")
     temporary = path.with_name(path.name + ".tmp")
     try:
         with open(temporary, "wb") as file:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from operator import index
 from typing import Any
 
 import torch
@@ -34,6 +35,7 @@ class KVCache:
         self.values = torch.zeros(shape, device=device, dtype=dtype)
         self.max_len = max_len
         self.length = 0  # positions stored; the stack moves it on after its last block
+        self.masked = False  # whether some of them are padding
 
     def layer(self, index: int) -> LayerView:
         """Return the part that belongs to one block."""
@@ -54,6 +56,7 @@ class StaticKVCache(KVCache):
         self.keys, self.values, self.max_len = filled.keys, filled.values, filled.max_len
         # A tensor, since a number would be a constant of the compiled program.
         self.length: Any = torch.tensor([filled.length], device=filled.keys.device)
+        self.masked = True  # always: the mask hides what is empty
 
     def end_after(self, n_new: int) -> int:
         return self.max_len
@@ -69,11 +72,9 @@ class LayerView:
         self, keys: Float[Tensor, "B K L k"], values: Float[Tensor, "B K L k"]
     ) -> tuple[Float[Tensor, "B K S k"], Float[Tensor, "B K S k"]]:
         """Store the new positions; return all S positions so far."""
-        if keys.shape[0] != self.cache.keys.shape[1]:
-            raise ValueError(
-                f"the cache is for {self.cache.keys.shape[1]} rows and {keys.shape[0]} are given; "
-                "make one for each batch"
-            )
+        n_rows = self.cache.keys.shape[1]
+        if len(keys) != n_rows:
+            raise ValueError(f"the cache is for {n_rows} rows, not {len(keys)}; make one per batch")
         start, end = self.cache.length, self.cache.end_after(keys.shape[2])
         if end > self.cache.max_len:
             raise ValueError(
@@ -133,12 +134,16 @@ def stream(
         compile: compile the step that writes one token, for long or many texts of one batch shape.
 
     Raises:
-        TypeError: prompts in a tensor, or one prompt that is no list.
+        TypeError: prompts in a tensor, or one prompt or `stop_tokens` that is no list.
         ValueError: no prompt, an empty one, or prompt and new tokens together above `max_len` (the
             window does not slide: that would need all keys again at other positions).
     """
     _check_request(model, prompts, max_new_tokens)
     _check_sampling(temperature, top_k, top_p)
+    try:
+        stop = frozenset(map(index, stop_tokens))  # tensors, too: as keys they equal no number
+    except TypeError:
+        raise TypeError(f"stop_tokens={stop_tokens!r} is no list of ids, such as [2]") from None
     if prefill is not None and prefill < 1:
         raise ValueError(f"prefill={prefill} reads nothing; use 1 or more, or None for all at once")
     device, dtype = model.head.weight.device, model.head.weight.dtype
@@ -152,7 +157,7 @@ def stream(
         stack, context = _reader(model, sources, len(prompts), device)
     cache = KVCache(stack.config, len(prompts), longest + max_new_tokens, device, dtype)
     chunks = list(tokens.split(prefill or longest, dim=1))
-    stop, running = frozenset(stop_tokens), set(range(len(prompts)))
+    running = set(range(len(prompts)))
 
     def read(chunk: Tensor, seen: Tensor | None, cache: KVCache) -> Tensor:
         return model.head(stack(chunk, seen, cache, **context)[:, -1])
@@ -293,10 +298,7 @@ def _check_request(
     model: DecoderLM | EncoderDecoder, prompts: Sequence[Sequence[int]], max_new_tokens: int
 ) -> None:
     if isinstance(prompts, Tensor):
-        raise TypeError(
-            "prompts is a tensor, in which padding looks like tokens; give lists of token ids, "
-            "each as long as its prompt"
-        )
+        raise TypeError("prompts is a tensor: padding looks like tokens; give lists of token ids")
     if len(prompts) == 0:
         raise ValueError("prompts is empty; give at least one list of token ids")
     if max_new_tokens < 0:
@@ -321,6 +323,4 @@ def _check_tokens(what: str, rows: Sequence[Sequence[int]], vocab_size: int) -> 
             if int(token) != token:
                 raise TypeError(f"{what} {i} has {token!r}; token ids are whole numbers")
             if not 0 <= int(token) < vocab_size:
-                raise ValueError(
-                    f"{what} {i} has token id {int(token)}; ids run from 0 to {vocab_size - 1}"
-                )
+                raise ValueError(f"{what} {i} has token id {int(token)}; use 0 to {vocab_size - 1}")

@@ -41,6 +41,8 @@ def token_loss(
             f"targets have shape {tuple(targets.shape)}, but hidden has {tuple(hidden.shape[:-1])} "
             "rows; give one target per position"
         )
+    if not targets.is_floating_point():
+        targets = targets.long()  # PyTorch's own losses refuse int32
     if targets.device.type == "cpu" and not torch.compiler.is_compiling():
         _check_targets(targets, head.out_features)
     rows, flat = hidden.flatten(0, -2), targets.flatten()

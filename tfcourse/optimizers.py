@@ -79,8 +79,9 @@ def orthogonalize(matrix: Float[Tensor, "m n"]) -> Float[Tensor, "m n"]:
 def make_optimizers(model: Model, config: TrainConfig) -> list[torch.optim.Optimizer]:
     """Build AdamW, and Muon for the blocks' matrices where the config asks for it.
 
-    Only matrices decay: pulling a norm's gain or a bias towards zero would change what the layer
-    computes instead of keeping its weights small.
+    Only matrices decay, and what is kept as one: tables of vectors, and the vector that a vision
+    transformer reads the class from, [1 1 d]. Pulling a norm's gain or a bias towards zero would
+    change what the layer computes instead of keeping its weights small.
     """
     named, wanted = dict(model.named_parameters()), config.optimizer == "muon"
     muon = {n: p for n, p in named.items() if wanted and "blocks" in n and p.ndim == 2}

@@ -26,7 +26,8 @@ def read_pretrained(source: Path | str) -> Model:
     """Load a model from a folder with `config.json` and `model.safetensors`, or from the hub.
 
     A `.safetensors` file stands for itself and the `config.json` beside it. A name that is neither,
-    such as "openai-community/gpt2", is fetched with `huggingface_hub`.
+    such as "openai-community/gpt2", is fetched with `huggingface_hub`. The model has float32
+    weights, also where the file's are smaller; `model.bfloat16()` makes them so again.
 
     Raises:
         FileNotFoundError: a file is missing.
@@ -35,7 +36,7 @@ def read_pretrained(source: Path | str) -> Model:
     """
     path = Path(source).expanduser()
     if not path.exists():
-        if path.suffix or str(source).startswith((".", "/", "~")):
+        if path.suffix == ".safetensors" or str(source).startswith((".", "/", "~")):
             raise FileNotFoundError(f"{path} is no folder; give one that holds config.json")
         path = _fetch(str(source))
     weights = path if path.is_file() else path / "model.safetensors"
@@ -44,7 +45,7 @@ def read_pretrained(source: Path | str) -> Model:
         if not file.is_file():
             raise FileNotFoundError(f"{file.parent} holds no {file.name}")
     try:
-        theirs, tensors = json.loads(settings.read_text(encoding="utf-8")), load_file(weights)
+        theirs, tensors = json.loads(settings.read_text(encoding="utf-8-sig")), load_file(weights)
     except (ValueError, SafetensorError) as error:
         raise ValueError(f"a file in {settings.parent} is damaged: {error}") from error
     return from_hf(theirs, tensors)
@@ -61,7 +62,10 @@ def write_pretrained(model: Model, family: str, folder: Path | str) -> None:
 
 
 def from_hf(config: dict[str, Any], weights: dict[str, Tensor]) -> Model:
-    """Build our model of a Hugging Face config and state dictionary, in evaluation mode."""
+    """Build our model of a Hugging Face config and weights, in float32 and evaluation mode.
+
+    The weights have the names that files give them; a live model's may have others.
+    """
     try:
         family = _family(config.get("model_type"))
         ours = family.read_config(config)
@@ -76,24 +80,22 @@ def from_hf(config: dict[str, Any], weights: dict[str, Tensor]) -> Model:
     for name, sources, form in family.tensors(model):
         if missing := [source for source in sources if source not in given]:
             raise ValueError(f"the weights hold no {missing[0]}")
-        loaded[name] = _to_ours([given.pop(source) for source in sources], form)
-        if not loaded[name].is_floating_point():
+        weight = loaded[name] = _to_ours([given.pop(source) for source in sources], form)
+        if not weight.is_floating_point():
+            raise ValueError(f"{sources[0]} holds {weight.dtype}; quantized ones are not read")
+        if weight.shape != expected[name].shape:
             raise ValueError(
-                f"{sources[0]} holds {loaded[name].dtype}; quantized ones are not read"
-            )
-        if loaded[name].shape != expected[name].shape:
-            raise ValueError(
-                f"{sources[0]} has shape {tuple(loaded[name].shape)} for {name}, and "
+                f"{sources[0]} has shape {tuple(weight.shape)} for {name}, and "
                 f"{tuple(expected[name].shape)} is needed: the weights do not fit config.json"
             )
-    for name in given:  # a head that the config ties to the embedding
-        own = name.endswith(("lm_head.weight", "predictions.decoder.weight"))
-        if own and not torch.equal(given[name], loaded["stack.embedding.weight"]):
+    for name in expected.keys() - loaded.keys():  # tied: the embeddings to the head, or it to one
+        loaded[name] = loaded["stack.embedding.weight" if name == "head.weight" else "head.weight"]
+    for name in given:  # a copy of what the config ties together
+        copy = re.search(r"(lm_head|predictions\.decoder|embed_tokens)\.weight$", name)
+        if copy and not torch.equal(given[name], loaded["head.weight"]):
             raise ValueError(f"{name} is not the embedding, to which tie_word_embeddings ties it")
     if extra := [name for name in given if not re.search(family.unused, name)]:
         raise ValueError(f"the model has no place for {sorted(extra)[0]}")
-    for name in expected.keys() - loaded.keys():  # tied: the embeddings to the head, or it to one
-        loaded[name] = loaded["stack.embedding.weight" if name == "head.weight" else "head.weight"]
     model.load_state_dict(loaded)
     return model.eval()
 
@@ -105,11 +107,9 @@ def to_hf(model: Model, family: str) -> tuple[dict[str, Any], dict[str, Tensor]]
         ValueError: the family cannot hold this model; the message names what differs.
     """
     entry = _family(family)
-    if type(model) is not entry.architecture:
-        raise ValueError(
-            f"{family} holds the architecture {entry.architecture.__name__}, "
-            f"not {type(model).__name__}"
-        )
+    wanted, given = entry.architecture, type(model)
+    if given is not wanted:
+        raise ValueError(f"{family} holds the architecture {wanted.__name__}, not {given.__name__}")
     config = entry.write_config(model.config) | {"model_type": family}
     back = entry.read_config(config)
     for field, value in vars(model.config).items():

@@ -57,7 +57,7 @@ def decompose(model: DecoderLM, tokens: Int[Tensor, "B L"]) -> Float[Tensor, "pa
         model.hidden(tokens)
     alpha = config.residual_decay if config.residual else 0.0
     parts = torch.stack([streams[0], *updates])
-    steps_left = torch.arange(len(parts) - 1, -1, -1, device=parts.device)
+    steps_left = torch.arange(len(parts) - 1, -1, -1, device=parts.device, dtype=parts.dtype)
     return parts * (alpha**steps_left).view(-1, 1, 1, 1)
 
 
@@ -113,14 +113,20 @@ def measure_stream(
     per block `weight_gradient`, over all weights, and `query_key_gradient`, over those that make
     the queries and keys (0 without attention). Gradients are norms, of the mean loss. The record
     has the form that `widgets.ResidualLab` takes.
+
+    Raises:
+        ValueError: there is no block, or one that is frozen.
     """
     config = model.config
     with _watch(model) as (streams, _):
         loss = model.loss(inputs, targets)
     streams = streams[:: 2 if config.attention and config.mlp else 1]  # two branches a block
     blocks = [dict(block.named_parameters()) for block in model.stack.blocks]
-    gradients = iter(torch.autograd.grad(loss, [w for of in blocks for w in of.values()]))
-    by_name = [dict(zip(weights, gradients, strict=False)) for weights in blocks]
+    weights = [w for of in blocks for w in of.values()]
+    if not weights or not all(w.requires_grad for w in weights):
+        raise ValueError("no gradient to measure: n_layers=0, or blocks are frozen; unfreeze them")
+    gradients = iter(torch.autograd.grad(loss, weights))
+    by_name = [dict(zip(block, gradients, strict=False)) for block in blocks]
     return {
         "residual": config.residual,
         "alpha": config.residual_decay if config.residual else 1.0,

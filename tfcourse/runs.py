@@ -104,11 +104,14 @@ class RunFiles:
             with open(self.metrics, "a") as file:
                 file.write(json.dumps(record) + "\n")
         except OSError as error:
-            raise OSError(
-                error.errno,
-                f"could not write {self.metrics} ({error.strerror}); the last checkpoint is "
-                "intact; make room and resume",
-            ) from error
+            problem = f"could not write {self.metrics} ({error.strerror}); make room and resume"
+            raise OSError(error.errno, problem) from error
+
+    def rewrite(self, records: list[dict[str, int | float]]) -> None:
+        """Replace the metrics, in one step that no crash can split."""
+        text = "".join(json.dumps(record) + "\n" for record in records)
+        if self.writes:
+            write_whole(self.metrics, lambda file: file.write(text.encode()))
 
     def save(self, run: Run, step: int) -> None:
         """Write the checkpoint after `step` steps; all processes of a run have to call this."""
@@ -191,9 +194,7 @@ class RunFiles:
             if not isinstance(record, dict) or record.get("step") not in range(1, step + 1):
                 break
             records.append(record)
-        text = "".join(json.dumps(record) + "\n" for record in records)
-        if self.writes:
-            write_whole(self.metrics, lambda file: file.write(text.encode()))
+        self.rewrite(records)
         return records
 
 

@@ -17,12 +17,15 @@ from tfcourse.embeddings import TokenEmbedding, embedding_std
 from tfcourse.norms import make_norm
 from tfcourse.positions import LearnedPositions, make_positions
 
+Source = Float[Tensor, "B M d"] | Sequence[KeysAndValues] | None
+
 
 @runtime_checkable
 class Cache(Protocol):
     """What a stack needs of a KV cache (see `generation.KVCache`)."""
 
     length: int
+    masked: bool
 
     def layer(self, index: int) -> LayerCache:
         """Return the cache of one block."""
@@ -60,7 +63,7 @@ class Stack(nn.Module):
         padding_mask: Bool[Tensor, "B S"] | None = None,
         cache: Cache | None = None,
         token_types: Int[Tensor, "B L"] | None = None,
-        source: Float[Tensor, "B M d"] | Sequence[KeysAndValues] | None = None,
+        source: Source = None,
         source_mask: Bool[Tensor, "B M"] | None = None,
     ) -> Float[Tensor, "B L d"]:
         """Return one vector per token or patch.
@@ -75,14 +78,16 @@ class Stack(nn.Module):
             source_mask: True at the source's real tokens.
 
         Raises:
-            ValueError: an id outside the vocabulary, more positions than `max_len`, or a source
-                where none is read or none where one is.
+            ValueError: an id outside the vocabulary, more tokens than `max_len`, a source where
+                none is read or none where one is, or no mask where the cache holds padding.
             TypeError: a padding mask that is not boolean.
         """
         x = self.embedding(inputs)
         n_rows, length = x.shape[:2]
         end = cache.end_after(length) if cache is not None else length
         self._check(n_rows, end, padding_mask, source)
+        if cache is not None and cache.masked and padding_mask is None:
+            raise ValueError("padding_mask=None, but cached tokens had one; give one for them all")
         if token_types is not None and self.token_types is None:
             raise ValueError("token_types are given, but the model has n_token_types=0")
         mask = None
@@ -111,6 +116,7 @@ class Stack(nn.Module):
             )
         if cache is not None:
             cache.length += length
+            cache.masked = padding_mask is not None
         return self.final_norm(x)
 
     def read(self, source: Float[Tensor, "B M d"]) -> list[KeysAndValues]:
@@ -118,14 +124,9 @@ class Stack(nn.Module):
         readers: list[Any] = [block.cross for block in self.blocks]
         return [reader.sublayer.keys_and_values(source) for reader in readers]
 
-    def _check(
-        self,
-        n_rows: int,
-        end: int,
-        padding_mask: Tensor | None,
-        source: Tensor | Sequence[KeysAndValues] | None,
-    ) -> None:
-        if end > self.config.max_len:
+    def _check(self, n_rows: int, end: int, padding_mask: Tensor | None, source: Source) -> None:
+        # A position of an image is taken from its embedding's grid, whatever the image's size.
+        if end > self.config.max_len and not self.config.patch_size:
             raise ValueError(
                 f"a sequence of {end} tokens is longer than max_len={self.config.max_len}; "
                 "shorten it, or build the model with a larger max_len"
@@ -134,9 +135,9 @@ class Stack(nn.Module):
             problem = "needs a source" if source is None else "reads no source"
             raise ValueError(f"a stack with cross_attention={source is None} {problem}")
         if source is not None:
-            n_sources = len(source) if isinstance(source, Tensor) else len(source[0][0])
-            if n_sources != n_rows:
-                raise ValueError(f"{n_rows} rows read {n_sources} sources; give one source per row")
+            sizes = {len(source)} if isinstance(source, Tensor) else {len(k) for k, _ in source}
+            if wrong := sizes - {n_rows}:
+                raise ValueError(f"{n_rows} rows read {min(wrong)} sources; give one per row")
         if padding_mask is not None:
             if padding_mask.dtype != torch.bool:
                 raise TypeError(

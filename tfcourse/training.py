@@ -104,14 +104,16 @@ def train(
             score = _due(done, config.eval_every, config.steps)
             if save or score:
                 check_weights(model, done)
+            run.history.records.append(record)
+            if files is not None:
+                files.append(record)  # first: to resume drops what lies after the checkpoint
             if files is not None and save:
                 files.save(run, done)  # before scoring, which may take long or fail
             if score:
                 run.history.evaluation = _evaluate(run)
                 record |= _scores(run.history.evaluation)
-            run.history.records.append(record)
-            if files is not None:
-                files.append(record)
+            if files is not None and score:
+                files.rewrite(run.history.records)
             _show(bar, run.history, floor)
             if stop and done < config.steps:
                 saved = "saved" if files is not None else "not saved"

@@ -79,6 +79,46 @@ def test_what_is_no_repository_is_refused_and_changes_nothing(copy, arguments, c
     assert (copy / "_config.yml").read_bytes() == before
 
 
+def test_a_name_that_the_new_one_begins_with_is_replaced_once():
+    """Catches: "fork.v2.v2"; the address of another repository, whose name goes on after a dot."""
+    old, new = ("me", "fork", "main"), ("me", "fork.v2", "main")
+    for text in (
+        "pip install git+https://github.com/me/{}@main",
+        "https://colab.research.google.com/github/me/{}/blob/main/a.ipynb",
+        "git clone https://github.com/me/{}.git",
+        "See https://github.com/me/{}.",
+        "https://me.github.io/{}/",
+    ):
+        assert repository.rewrite(text.format("fork"), old, new) == text.format("fork.v2")
+    other = "https://github.com/me/fork.js"
+    assert repository.rewrite(other, old, new) == other
+
+
+CONFIG = b"repository:\r\n  url: https://github.com/me/fork\r\n  branch: main\r\n"
+
+
+def test_line_ends_stay_what_they_are(tmp_path):
+    """Catches: a Windows checkout whose every line has changed; a branch that is not found."""
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / "_config.yml").write_bytes(CONFIG)
+    (tmp_path / "a.md").write_bytes(b"https://github.com/me/fork\r\nnext\n")
+    assert repository.main(["https://github.com/you/yours", "v1"], root=tmp_path) == 0
+    want = CONFIG.replace(b"me/fork", b"you/yours").replace(b"main", b"v1")
+    assert (tmp_path / "_config.yml").read_bytes() == want
+    assert (tmp_path / "a.md").read_bytes() == b"https://github.com/you/yours\r\nnext\n"
+
+
+def test_a_text_in_another_encoding_is_named_before_anything_changes(tmp_path, capsys):
+    """Catches: a traceback that names no file, with half of the files rewritten."""
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / "_config.yml").write_bytes(CONFIG)
+    (tmp_path / "z.txt").write_bytes(b"gr\xfc\xdfe")
+    assert repository.main(["https://github.com/you/yours"], root=tmp_path) == 2
+    said = capsys.readouterr().out
+    assert "z.txt is not UTF-8" in said and said.count("\n") == 1
+    assert (tmp_path / "_config.yml").read_bytes() == CONFIG
+
+
 def test_a_ref_that_looks_like_a_version_is_this_one():
     """Any branch will do. Catches: a release whose Colab cells install the release before it."""
     version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]

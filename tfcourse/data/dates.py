@@ -50,6 +50,9 @@ class DateData(TokenData):
         styles: Sequence[str] = STYLES,
     ) -> None:
         at_least("n_held_out", n_held_out, 1)
+        for field, given, known in (("locales", locales, LOCALES), ("styles", styles, STYLES)):
+            if isinstance(given, str) or not given or not {*given} <= {*known}:
+                raise ValueError(f"{field}={given!r}: give a list of some of {', '.join(known)}")
         # The first and the fourth week of each month have every month, weekday and length.
         weeks = [date(2001, m, d) for m in range(1, 13) for d in (*range(1, 8), *range(22, 29))]
         self._locales, self._styles = tuple(locales), tuple(styles)

@@ -114,4 +114,5 @@ def shift(
 
 def _mix(seed: int, number: int) -> int:
     """Combine two numbers, so that neither (0, 1) and (1, 0) nor neighbours share a stream."""
-    return (seed * 1_000_003 + number) * 2 + 7
+    mixed = (seed * 1_000_003 + number) * 2 + 7
+    return (mixed + 2**63) % 2**64 - 2**63  # its last 64 bits, which is what a generator takes

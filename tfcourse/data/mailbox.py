@@ -178,14 +178,31 @@ _PGP_BLOCK = re.compile(
 )
 _PGP_HEADER = re.compile(r"^-----BEGIN PGP SIGNED MESSAGE-----\n(?:\w+: .*\n)*", re.M)
 _LINES = r"[^\n]{1,200}(?:\n[^\n]{1,200}){0,2}?"  # an attribution may be wrapped
-_ATTRIBUTION = re.compile(
-    rf"^(?:On\b{_LINES}\bwrote|Am\b{_LINES}\bschrieb(?:{_LINES})?"
-    rf"|Le\b{_LINES}\ba écrit|El\b{_LINES}\bescribió) ?:$",
-    re.M,
+_WROTE = (
+    rf"On\b{_LINES}\bwrote",
+    rf"Am\b{_LINES}\bschrieb(?:{_LINES})?",
+    rf"Le\b{_LINES}\ba écrit",
+    rf"El\b{_LINES}\bescribió",
+    rf"Il\b{_LINES}\bha scritto",
+    rf"Op\b{_LINES}\bschreef(?:{_LINES})?",
+    rf"Em\b{_LINES}\bescreveu",
 )
+_ATTRIBUTION = re.compile(rf"^(?:{'|'.join(_WROTE)}) ?:$", re.M)
+_OLDER = (
+    "(?:original|forwarded) message",
+    "(?:ursprüngliche |original-|weitergeleitete )nachricht",
+    "message (?:d['’]origine|original|transféré)",
+    "mensaje (?:original|reenviado)",
+    "messaggio (?:originale|inoltrato)",
+    "(?:oorspronkelijk|doorgestuurd) bericht",
+    "mensagem (?:original|encaminhada)",
+)
+_FROM = "(?:From|Von|De|Da|Van) ?:"
+_SENT = "(?:Sent|Date|Gesendet|Datum|Envoyé|Enviad[oa](?: e[lm])?|Inviato|Data|Verzonden) ?:"
+_TO = "(?:To|An|À|Para|A|Aan) ?:"
 _ORIGINAL = re.compile(
-    r"^(?:-{2,} ?(?:Original|Forwarded) [Mm]essage ?-{2,}|Begin forwarded message:"
-    r"|_{10,}\nFrom: .*)$",
+    rf"^(?:-{{2,}} ?(?i:{'|'.join(_OLDER)}) ?-{{2,}}$|Begin forwarded message:$"
+    rf"|_{{10,}}\n{_FROM}|{_FROM}.*\n{_SENT}.*\n{_TO})",
     re.M,
 )
 _SIGNATURE = re.compile(r"^-- ?$", re.M)

@@ -125,12 +125,11 @@ def _write_rope(ours: ModelConfig) -> Settings:
 
 
 def _read_image(theirs: Settings) -> Settings:
-    size, patch = theirs["image_size"], theirs["patch_size"]
+    size = theirs["image_size"]
     height, width = size if isinstance(size, list | tuple) else (size, size)
     return {
         "image_height": height,
         "image_width": width,
-        "max_len": 1 + (height // patch) * (width // patch),
         "n_classes": len(theirs.get("id2label", "ab")),  # two, where the file says nothing
     }
 
@@ -146,13 +145,9 @@ def _read_marian(theirs: Settings) -> Settings:
     for name in ("attention_heads", "ffn_dim"):
         ours, other = theirs[f"encoder_{name}"], theirs.get(f"decoder_{name}")
         if ours != other:
-            raise ValueError(
-                f"decoder_{name}={other} is not supported; only {ours}, the encoder's, is"
-            )
+            raise ValueError(f"decoder_{name}={other} is not supported, only the encoder's {ours}")
     if theirs.get("decoder_vocab_size") not in (None, theirs["vocab_size"]):
-        raise ValueError(
-            "decoder_vocab_size differs from vocab_size: two vocabularies are not supported"
-        )
+        raise ValueError("decoder_vocab_size is not vocab_size: two vocabularies are not supported")
     activation = theirs["activation_function"]
     return {"activation": "silu" if activation == "swish" else activation}
 
