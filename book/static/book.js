@@ -19,3 +19,11 @@ document.addEventListener("DOMContentLoaded", () => {
     arrow.setAttribute("aria-label", `Pages of ${page}`);
   }
 });
+
+// Paper is white: print in the light theme, then go back to the reader's.
+addEventListener("beforeprint", () => { document.documentElement.dataset.theme = "light"; });
+addEventListener("afterprint", () => {
+  const { dataset } = document.documentElement;
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  dataset.theme = dataset.mode === "auto" ? (dark ? "dark" : "light") : dataset.mode;
+});

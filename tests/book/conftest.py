@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import http.server
+import re
 import shutil
 import threading
 from collections.abc import Iterator
@@ -118,6 +119,26 @@ class Visit:
             for violation in result["violations"]
             for node in violation["nodes"]
         ]
+
+
+# Elements and their colours. axe reads `color`, which text in SVG does not have.
+COLOURS = """selector => [...document.querySelectorAll(selector)].map(e =>
+    [e.outerHTML.slice(0, 150), getComputedStyle(e)[e.closest("svg") ? "fill" : "color"]])"""
+
+
+def faint(elements: list[list[str]], paper: str, least: float = 4.5) -> list[str]:
+    """List the elements that have less contrast with the paper (WCAG 2's ratio)."""
+
+    def luminance(colour: str) -> float:
+        srgb = [int(channel) / 255 for channel in re.findall(r"\d+", colour)[:3]]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in srgb]
+        return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    def contrast(colour: str) -> float:
+        dark, light = sorted((luminance(colour), luminance(paper)))
+        return (light + 0.05) / (dark + 0.05)
+
+    return [f"{e}: {colour} on {paper}" for e, colour in elements if contrast(colour) < least]
 
 
 class QuietHandler(http.server.SimpleHTTPRequestHandler):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from conftest import PHONE, WIDE, all_pages, chapter_pages
+from conftest import COLOURS, PHONE, WIDE, all_pages, chapter_pages, faint
 
 # Text that a reader sees, less code and less what MathJax made.
 VISIBLE_TEXT = """() => {
@@ -126,6 +126,25 @@ def test_the_theme_button_changes_the_theme(visit):
         page.page.locator(".theme-switch-button:visible").first.click()
         modes.append(page.page.evaluate("document.documentElement.dataset.mode"))
     assert sorted(modes) == ["auto", "dark", "light"]
+
+
+@pytest.mark.parametrize("mode", ["dark", "auto"])
+def test_the_dark_theme_prints_dark_on_white(visit, mode):
+    """Browsers leave out backgrounds. The reader's theme comes back afterwards.
+
+    Catches: light ink on white paper; a reader of the automatic mode left in the light theme.
+    """
+    page = visit("file")
+    page.page.emulate_media(color_scheme="dark")
+    page.open("chapters/02_norms.html")
+    page.set_theme("dark")
+    page.page.evaluate("mode => { document.documentElement.dataset.mode = mode; }", mode)
+    text = "main :is(p, pre, pre span, label, td, svg text, .MCButton)"
+    note = f"text => {{ window.printed = ({COLOURS})(text); }}"
+    page.page.evaluate(f"text => addEventListener('beforeprint', () => ({note})(text))", text)
+    page.page.pdf()
+    assert faint(page.page.evaluate("window.printed"), "rgb(255, 255, 255)") == []
+    assert page.page.evaluate("document.documentElement.dataset.theme") == "dark"
 
 
 @pytest.mark.parametrize("path", ["chapters/01_residuals.html", "chapters/prerequisites.html"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from conftest import COLOURS, faint
 
 WIDGET_PAGES = [
     "chapters/00_overview.html",
@@ -69,7 +70,8 @@ def test_each_control_changes_what_is_said(visit, path, scheme):
 
 @pytest.mark.parametrize("path", WIDGET_PAGES)
 def test_moved_widgets_stay_accessible_and_narrow(visit, path):
-    """Catches: colours or widths that only another state of the widget has."""
+    """Catches: colours or widths that only another state of the widget has; with forced colours,
+    text in the theme's ink, marks in the theme's colours."""
     page = visit("http", {"width": 360, "height": 740})
     page.open(path)
     for summary in page.page.locator(".tfcourse-widget summary").all():
@@ -80,6 +82,20 @@ def test_moved_widgets_stay_accessible_and_narrow(visit, path):
     page.set_theme("dark")
     assert page.axe(".tfcourse-widget", structure=False) == [], "dark"
     assert page.page.evaluate("document.scrollingElement.scrollWidth") <= 360
+    check_forced_colours(page, "light")
+    page.set_theme("light")
+    check_forced_colours(page, "dark")
+
+
+def check_forced_colours(visit, canvas: str) -> None:
+    """Text and marks stand out on a paper that the reader chose, against the page's theme."""
+    visit.page.emulate_media(forced_colors="active", color_scheme=canvas)
+    paper = "getComputedStyle(document.querySelector('.tfcourse-widget')).backgroundColor"
+    paper = visit.page.evaluate(paper)
+    assert paper == {"light": "rgb(255, 255, 255)", "dark": "rgb(0, 0, 0)"}[canvas]
+    marks = ".tfcourse-widget svg :is(rect, circle):is(.tfc-a, .tfc-b, .tfc-c)"
+    assert faint(visit.page.evaluate(COLOURS, ".tfcourse-widget svg text"), paper) == []
+    assert faint(visit.page.evaluate(COLOURS, marks), paper, least=3) == []
 
 
 def shown(page) -> list[str]:
