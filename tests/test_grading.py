@@ -341,13 +341,15 @@ HOSTILE = {
         "not the right ones",
     ),
     "patched checks": (
-        "# Question 02.layer_norm\nimport importlib\nq = importlib.import_module('tfcourse.grading.questions')\n"
+        "# Question 02.layer_norm\nimport importlib\n"
+        "q = importlib.import_module('tfcourse.grading.questions')\n"
         "q.Question.problem = lambda *a: ''\nq.close = lambda *a: True\n"
         + function("return x").partition("\n")[2],
         "not the right ones",
     ),
     "patched results": (
-        "# Question 02.layer_norm\nimport importlib\nw = importlib.import_module('tfcourse.grading.worker')\n"
+        "# Question 02.layer_norm\nimport importlib\n"
+        "w = importlib.import_module('tfcourse.grading.worker')\n"
         "w.Worker.answer = lambda self, request: {'value': None, 'inputs': {'list': []}}\n"
         + function("return x").partition("\n")[2],
         "something else",

@@ -12,6 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from tqdm import tqdm
 
 from tfcourse.grading.checking import local_student
@@ -89,7 +90,8 @@ def set_folder(number: str, folder: Path) -> Path:
 def kill_matrix(folder: Path, sets: Sequence[str], jobs: int = 1, seed: int = 0) -> list[Verdict]:
     """Judge every prepared answer of these sets, in `jobs` processes."""
     ids = [question.id for number in sets for question in load_set(number)]
-    with ProcessPoolExecutor(jobs) as pool:
+    # One thread each: processes with several would get in each other's way.
+    with ProcessPoolExecutor(jobs, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         found = pool.map(judge_question, ids, [folder] * len(ids), [seed] * len(ids))
         bar = tqdm(found, total=len(ids), unit="question", disable=None)
         return [verdict for verdicts in bar for verdict in verdicts]
