@@ -229,7 +229,7 @@ def test_the_triangle_shows_what_the_layer_computes():
             assert stored["weights"] == pytest.approx(scores.softmax(0).tolist(), abs=1e-3)
             checked += 1
     assert checked == 30
-    assert (state["width"], state["divided"], state["reader"]) == (64, True, 2)
+    assert (state["width"], state["divided"], state["reader"]) == (4, True, 2)
 
 
 def test_the_triangle_tells_its_story():
