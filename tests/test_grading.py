@@ -478,7 +478,7 @@ def test_a_right_answer_gets_its_marks_whatever_else_the_notebook_holds(
 @pytest.mark.xdist_group("sandbox")
 def test_the_sandbox_shows_nothing_of_the_host(quick, tmp_path, monkeypatch):
     """Catches: the repository, the home folder, the checks or the environment in sight; a
-    privilege kept.
+    privilege kept; a process that outlives others where the host's memory runs short.
     """
     monkeypatch.setenv("TFCOURSE_SECRET", "x")
     secret = tmp_path / "secret"
@@ -489,7 +489,9 @@ def test_the_sandbox_shows_nothing_of_the_host(quick, tmp_path, monkeypatch):
         "'/proc/1/environ', '/course/tfcourse/grading/sets/norms.py') if os.access(p, os.R_OK)]\n"
         "with open('/proc/self/status') as file:\n"
         "    caps = [l.split()[1] for l in file if l.startswith('CapEff')]\n"
-        "raise ValueError(f'{seen} {sorted(os.environ)} {caps}')"
+        "with open('/proc/self/oom_score_adj') as file:\n"
+        "    first = file.read().strip()\n"
+        "raise ValueError(f'{seen} {sorted(os.environ)} {caps} first to go: {first}')"
     )
     path = tmp_path / "it.ipynb"
     path.write_text(notebook(look))
@@ -501,6 +503,7 @@ def test_the_sandbox_shows_nothing_of_the_host(quick, tmp_path, monkeypatch):
     assert seen == "[", reason
     assert "'HOME'" in rest and "TFCOURSE_SECRET" not in rest, rest
     assert "'0000000000000000'" in rest
+    assert "first to go: 1000" in rest
 
 
 def test_an_environment_below_tmp_is_seen_in_the_sandbox(tmp_path, monkeypatch):

@@ -38,13 +38,13 @@ PROCESSES = 128
 def main(control: int, uid: int) -> None:
     """Serve until the control socket is closed."""
     channel = socket.socket(fileno=control)
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")  # where memory runs short, this goes first
     if uid:
         os.setgroups([])
         os.setgid(uid)
         os.setuid(uid)
     torch.set_num_threads(1)
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        file.write("1000")  # where memory runs short, this goes first
     channel.sendall(b"ready\n")
     while True:
         message, fds = _receive(channel)
