@@ -352,10 +352,12 @@ def test_a_damaged_file_is_an_error_of_one_line(fault, tmp_path):
 
 def test_settings_may_begin_with_a_byte_order_mark(tmp_path):
     """As some editors on Windows save them. Catches: a file that looks right and is refused."""
-    family_pair(*FIRST[0], tmp_path)
+    _, model, _ = family_pair(*FIRST[0], tmp_path)
     path = tmp_path / "config.json"
     path.write_text(path.read_text(encoding="utf-8"), encoding="utf-8-sig")
-    read_pretrained(tmp_path)
+    again = read_pretrained(tmp_path)
+    assert again.config == model.config
+    assert all(torch.equal(w, again.state_dict()[n]) for n, w in model.state_dict().items())
 
 
 def test_a_file_of_weights_stands_for_itself(tmp_path):
